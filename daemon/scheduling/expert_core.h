@@ -51,7 +51,6 @@ class ExpertCore final : public DaemonCore {
   void LiftQuarantines();
 
   Status Submit(LayerCall call, LayerDone done) override;
-  void WakeCancelled() override;
   [[nodiscard]] std::optional<ModelInfo> FindModel(std::string_view name) const override;
   [[nodiscard]] std::optional<ModelInfo> ModelById(ModelId id) const override;
   [[nodiscard]] std::vector<ModelInfo> ListModels() const override;
@@ -68,7 +67,7 @@ class ExpertCore final : public DaemonCore {
   ExpertCore(const Options& options, const Clock& clock, kernels::ExpertKernels kernels,
              uint32_t workers);
   Status ClaimName(const std::string& name, ModelId& id) EXCLUDES(models_mu_);
-  void SetState(ModelId id, ModelState state) EXCLUDES(models_mu_);
+  ModelInfo* FindReady(std::string_view name) REQUIRES(models_mu_);
 
   const Options options_;
   kernels::ExpertKernels kernels_;
@@ -79,7 +78,6 @@ class ExpertCore final : public DaemonCore {
 
   mutable Mutex models_mu_;
   std::map<ModelId, ModelInfo> models_ GUARDED_BY(models_mu_);
-  std::map<ModelId, std::vector<Fallback>> arena_fallbacks_ GUARDED_BY(models_mu_);
   uint16_t next_model_ GUARDED_BY(models_mu_) = 1;
 };
 

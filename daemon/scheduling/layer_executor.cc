@@ -15,8 +15,9 @@ constexpr uint32_t kLargestWave = 64;  // experts; more would make others wait w
 constexpr uint32_t kExpertsARun = 16;  // then messages are looked at again
 constexpr uint32_t kDecodeRows = 8;    // larger batches load experts to the cold end
 
-double Microseconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double, std::micro>(time).count();
+uint32_t Microseconds(std::chrono::nanoseconds time) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(us, 0, UINT32_MAX));
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ void LayerExecutor::Wake() {
   mailbox_.Send(Control{[] {}});
 }
 
-void LayerExecutor::EndSession(uint64_t session) {
+void LayerExecutor::EndSession(SessionId session) {
   mailbox_.Send(Control{[this, session] {
     for (PendingCall& pending : queue_) {
       if (pending.call.session == session) pending.call.control->cancelled.store(true);
@@ -184,9 +185,11 @@ void LayerExecutor::LiftQuarantine(ModelId id) {
   });
 }
 
-void LayerExecutor::Inspect(const std::function<void(const LoadedModel&)>& visit) {
+void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
   RunOnThread([&] {
-    for (const auto& [id, model] : models_) visit(*model);
+    visit({.models = models_,
+           .lane = lane_counters_,
+           .queued = static_cast<uint32_t>(queue_.size())});
   });
 }
 
@@ -295,7 +298,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   ActiveBatch& active = it->second;
   active.started = clock_.Now();
   for (PendingCall& pending : active.batch.calls()) {
-    pending.output.queue_us = Microseconds(active.started - pending.call.received);
+    pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
   }
   model.requests += active.batch.calls().size();
   model.rows += active.batch.total_rows();
@@ -316,7 +319,11 @@ void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
     --active.waves;
   }
   if (active.unfinished == 0) {
-    if (active.begun) active.batch.CombinePiece();
+    if (active.begun) {
+      const TimePoint begin = clock_.Now();
+      active.batch.CombinePiece();
+      active.combined += clock_.Now() - begin;
+    }
     active.begun = active.batch.NextPiece();
     if (!active.begun) {
       Answer(active);
@@ -365,16 +372,21 @@ bool LayerExecutor::ComputeSome() {
   for (auto& [id, active] : active_) {  // the oldest first
     if (active.ready.empty()) continue;
     const size_t count = std::min<size_t>(active.ready.size(), kExpertsARun);
+    const LayerGeometry& layer = active.batch.geometry();
     tasks_.clear();
     for (size_t i = 0; i < count; ++i) {
       const ReadyExpert& ready = active.ready[i];
       tasks_.push_back(active.batch.Task(
-          ready.index,
-          active.model.arena->Slot(active.batch.geometry().size_class, ready.slot).data()));
+          ready.index, active.model.arena->Slot(layer.size_class, ready.slot).data()));
+      lane_counters_.rows += tasks_.back().tokens.size();
     }
     const TimePoint begin = clock_.Now();
     lane_.Run(tasks_);
-    active.computed += clock_.Now() - begin;
+    const auto busy = clock_.Now() - begin;
+    active.computed += busy;
+    lane_counters_.busy += busy;
+    lane_counters_.experts += count;
+    lane_counters_.bytes += count * layer.record.bytes;
     for (size_t i = 0; i < count; ++i) FinishExpert(active, active.ready[i].wave);
     active.ready.erase(active.ready.begin(),
                        active.ready.begin() + static_cast<std::ptrdiff_t>(count));
@@ -393,10 +405,13 @@ void LayerExecutor::FinishExpert(ActiveBatch& active, WaveId id) {
 void LayerExecutor::Answer(ActiveBatch& active) {
   const TimePoint now = clock_.Now();
   for (PendingCall& pending : active.batch.calls()) {
-    pending.output.compute_us = Microseconds(active.computed);
-    pending.output.total_us = Microseconds(now - pending.call.received);
-    pending.output.read_wait_us =
-        pending.output.total_us - pending.output.queue_us - pending.output.compute_us;
+    CallTiming& timing = pending.output.timing;
+    timing.compute_us = Microseconds(active.computed);
+    timing.combine_us = Microseconds(active.combined);
+    timing.total_us = Microseconds(now - pending.call.received);
+    timing.read_wait_us = Microseconds(now - active.started - active.computed - active.combined);
+    const LayerOutput& output = pending.output;
+    pending.output.lanes = {{.lane = 0, .experts = output.hits + output.in_flight + output.misses}};
     if (pending.fault) {
       ++active.model.faults;
       Reply(pending, std::move(*pending.fault));

@@ -50,11 +50,8 @@ class LayerExecutor final : public LoadListener {
   // kUnavailable when stopping; else `done` is called exactly once.
   Status Submit(LayerCall call, LayerDone done);
 
-  // Looks at the queue again, since a call in it was cancelled.
-  void Wake();
-
   // The session is gone: its calls that have not begun are answered with kCancelled.
-  void EndSession(uint64_t session);
+  void EndSession(SessionId session);
 
   void AddModel(std::unique_ptr<LoadedModel> model);
   // Waits until the model's calls are answered and its reads have ended, then hands it back.
@@ -68,8 +65,20 @@ class LayerExecutor final : public LoadListener {
   // Quarantined experts may be read again.
   void LiftQuarantine(ModelId model);
 
-  // Runs `visit` on the executor's thread over the loaded models, and waits.
-  void Inspect(const std::function<void(const LoadedModel&)>& visit);
+  // What the lane has done since the start.
+  struct LaneCounters {
+    uint64_t experts = 0;  // runs of one expert over its rows
+    uint64_t rows = 0;     // (row, pick) pairs
+    uint64_t bytes = 0;    // of records read by the kernels
+    std::chrono::nanoseconds busy{0};
+  };
+  struct View {
+    const std::map<ModelId, std::unique_ptr<LoadedModel>>& models;
+    const LaneCounters& lane;
+    uint32_t queued = 0;
+  };
+  // Runs `visit` on the executor's thread, and waits.
+  void Inspect(const std::function<void(const View&)>& visit);
 
   void OnLoad(LoadDone done) override;
 
@@ -108,6 +117,7 @@ class LayerExecutor final : public LoadListener {
     LoadedModel& model;
     TimePoint started;
     std::chrono::nanoseconds computed{0};
+    std::chrono::nanoseconds combined{0};
     bool begun = false;        // a piece is in work
     uint32_t next_expert = 0;  // the first that no wave asked for yet
     uint32_t unfinished = 0;   // experts of the piece that have neither run nor failed
@@ -161,6 +171,7 @@ class LayerExecutor final : public LoadListener {
   std::vector<ExpertKey> failed_pins_;
   std::map<ModelId, std::unique_ptr<LoadedModel>> models_;
   std::vector<uint64_t> changed_;  // batches to advance
+  LaneCounters lane_counters_;
   uint64_t next_batch_ = 1;
   uint64_t next_wave_ = 1;
   std::vector<LaneTask> tasks_;
