@@ -185,6 +185,51 @@ Status ExpertCore::Unpin(ModelId model, LayerIndex layer, std::span<const Expert
   return Ok{};
 }
 
+Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& listener) {
+  const std::optional<ModelInfo> info = FindModel(name);
+  if (!info || info->state != ModelState::kReady) return NotLoaded(name);
+  PosixFileSystem files;
+  const VerifyCallback on_record = [&](const VerifyProgress& at) {
+    ModelProgress progress;
+    progress.stage = "verify";
+    progress.bytes_done = Bytes(at.bytes_done);
+    progress.bytes_total = Bytes(at.bytes_total);
+    progress.records_done = at.records_done;
+    progress.records_total = at.records_total;
+    listener(progress);
+    return true;
+  };
+  ASSIGN_OR_RETURN(const VerifyReport report,
+                   VerifyStore(info->directory, VerifyOptions{}, files, on_record));
+  ModelProgress last;
+  last.stage = "verify";
+  for (const DamagedRecord& record : report.damaged) {
+    last.faulty.push_back({.key = {info->id, record.layer, record.expert.value_or(ExpertIndex{})},
+                           .file = record.path,
+                           .offset = record.offset,
+                           .reason = Reason::kChecksum,
+                           .message = record.problem});
+  }
+  listener(last);
+  return Ok{};
+}
+
+void ExpertCore::LiftQuarantines() {
+  for (const ModelInfo& info : ListModels()) executor_.LiftQuarantine(info.id);
+}
+
+StatusSnapshot ExpertCore::Snapshot() const {
+  StatusSnapshot snapshot;
+  executor_.Inspect([&](const LayerExecutor::View& view) { CollectModels(view, snapshot); });
+  snapshot.cpu = DescribeCpu(kernels_, lane_.workers());
+  snapshot.reader = DescribeReader(*reader_);
+  for (const Fallback& fallback : reader_->fallbacks()) {
+    snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
+  }
+  snapshot.queue_limit = options_.executor.max_queued_calls;
+  return snapshot;
+}
+
 void ExpertCore::SessionEnded(SessionId session) { executor_.EndSession(session); }
 
 void ExpertCore::Drain() { executor_.Stop(); }
