@@ -245,7 +245,7 @@ Status ReadMap(const ConfigNode& node, const ConfigPlace& place,
   }
   for (size_t i = 0; i < node.items.size(); ++i) {
     const std::string& key = node.keys[i];
-    const ConfigPlace here{place.file, node.items[i].line, Below(place, key)};
+    const ConfigPlace here{place.file, node.key_lines[i], Below(place, key)};
     const auto field = std::ranges::find(fields, std::string_view(key), &ConfigField::key);
     if (field == fields.end()) return UnknownKey(here, key, fields);
     RETURN_IF_ERROR(field->read(node.items[i], here));

@@ -18,6 +18,7 @@ struct ConfigNode {
   int line = 0;                   // counted from 1
   std::string text;               // kScalar
   std::vector<std::string> keys;  // kMap: keys[i] names items[i]; distinct
+  std::vector<int> key_lines;     // kMap: where keys[i] stands; its value may follow later
   std::vector<ConfigNode> items;  // kList, kMap
 };
 

@@ -68,7 +68,8 @@ class TreeBuilder final : public YAML::EventHandler {
     if (++nodes_ > kMaxConfigNodes) {
       throw Refusal{LineOf(mark), fmt::format("more than {} values", kMaxConfigNodes)};
     }
-    ConfigNode node{.kind = kind, .line = LineOf(mark), .text = text, .keys = {}, .items = {}};
+    ConfigNode node{
+        .kind = kind, .line = LineOf(mark), .text = text, .keys = {}, .key_lines = {}, .items = {}};
     if (open_.empty()) {
       root_ = std::move(node);
       return &root_;
@@ -89,9 +90,10 @@ class TreeBuilder final : public YAML::EventHandler {
     if (twin != map.keys.end()) {
       const auto index = static_cast<size_t>(twin - map.keys.begin());
       throw Refusal{key.line, fmt::format("{}: given twice; first on line {}", key.text,
-                                          map.items[index].line)};
+                                          map.key_lines[index])};
     }
     map.keys.push_back(key.text);
+    map.key_lines.push_back(key.line);
   }
 
   ConfigNode root_;
@@ -117,7 +119,7 @@ Result<ConfigNode> ReadYaml(std::string_view text, const std::string& file_name)
     YAML::Parser parser(stream);
     TreeBuilder builder;
     if (!parser.HandleNextDocument(builder))
-      return ConfigNode{.line = 1, .text = {}, .keys = {}, .items = {}};
+      return ConfigNode{.line = 1, .text = {}, .keys = {}, .key_lines = {}, .items = {}};
     TreeBuilder second;
     if (parser.HandleNextDocument(second)) {
       return ConfigError(file_name, second.Take().line,
