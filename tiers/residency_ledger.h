@@ -93,6 +93,9 @@ class ResidencyLedger {
   static Result<std::unique_ptr<ResidencyLedger>> Create(Options options);
   void Step(const LedgerEvent& event, CommandList& out);
   LedgerCounts counts() const;
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace moetier
