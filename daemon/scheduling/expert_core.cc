@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <array>
 #include <utility>
 
 #include "base/text_size.h"
@@ -10,6 +11,12 @@
 
 namespace moetier {
 namespace {
+
+constexpr std::array kTunedTypes = {
+    kernels::WeightType::kF32,  kernels::WeightType::kF16,  kernels::WeightType::kBF16,
+    kernels::WeightType::kQ8_0, kernels::WeightType::kQ4_0, kernels::WeightType::kQ4_K,
+    kernels::WeightType::kQ5_K, kernels::WeightType::kQ6_K, kernels::WeightType::kMXFP4,
+};
 
 uint32_t UsableCpus() {
   cpu_set_t allowed;
@@ -36,7 +43,7 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
   ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
   // Here, since every kernel call reads the choice from now on.
-  const std::string tuned = options.tune_kernels ? kernels.Tune() : std::string();
+  const std::string tuned = options.tune_kernels ? kernels.Tune(kTunedTypes) : std::string();
   const uint32_t workers = options.cpu_workers == 0 ? UsableCpus() : options.cpu_workers;
   std::unique_ptr<ExpertCore> core(new ExpertCore(options, clock, std::move(kernels), workers));
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
@@ -183,6 +190,51 @@ Status ExpertCore::Pin(ModelId model, LayerIndex layer, std::span<const ExpertIn
 Status ExpertCore::Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) {
   executor_.Unpin(KeysOf(model, layer, experts));
   return Ok{};
+}
+
+Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& listener) {
+  const std::optional<ModelInfo> info = FindModel(name);
+  if (!info || info->state != ModelState::kReady) return NotLoaded(name);
+  FileSystem& files = HostFileSystem();
+  const VerifyCallback on_record = [&](const VerifyProgress& at) {
+    ModelProgress progress;
+    progress.stage = "verify";
+    progress.bytes_done = Bytes(at.bytes_done);
+    progress.bytes_total = Bytes(at.bytes_total);
+    progress.records_done = at.records_done;
+    progress.records_total = at.records_total;
+    listener(progress);
+    return true;
+  };
+  ASSIGN_OR_RETURN(const VerifyReport report,
+                   VerifyStore(info->directory, VerifyOptions{}, files, on_record));
+  ModelProgress last;
+  last.stage = "verify";
+  for (const DamagedRecord& record : report.damaged) {
+    last.faulty.push_back({.key = {info->id, record.layer, record.expert.value_or(ExpertIndex{})},
+                           .file = record.path,
+                           .offset = record.offset,
+                           .reason = Reason::kChecksum,
+                           .message = record.problem});
+  }
+  listener(last);
+  return Ok{};
+}
+
+void ExpertCore::LiftQuarantines() {
+  for (const ModelInfo& info : ListModels()) executor_.LiftQuarantine(info.id);
+}
+
+StatusSnapshot ExpertCore::Snapshot() const {
+  StatusSnapshot snapshot;
+  executor_.Inspect([&](const LayerExecutor::View& view) { CollectModels(view, snapshot); });
+  snapshot.cpu = DescribeCpu(kernels_, lane_.workers());
+  snapshot.reader = DescribeReader(*reader_);
+  for (const Fallback& fallback : reader_->fallbacks()) {
+    snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
+  }
+  snapshot.queue_limit = options_.executor.max_queued_calls;
+  return snapshot;
 }
 
 void ExpertCore::SessionEnded(SessionId session) { executor_.EndSession(session); }

@@ -72,7 +72,7 @@ class ExpertCore final : public DaemonCore {
   const Options options_;
   kernels::ExpertKernels kernels_;
   CpuLane lane_;
-  LayerExecutor executor_;
+  mutable LayerExecutor executor_;        // asked for its state by Snapshot
   ExpertLoader loader_;                   // lands into the executor
   std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it
 

@@ -60,9 +60,6 @@ Status LayerExecutor::Submit(LayerCall call, LayerDone done) {
   return Ok{};
 }
 
-void LayerExecutor::Wake() {
-  mailbox_.Send(Control{[] {}});
-}
 
 void LayerExecutor::EndSession(SessionId session) {
   mailbox_.Send(Control{[this, session] {

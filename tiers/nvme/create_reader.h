@@ -29,7 +29,7 @@ struct ReaderOptions {
   uint32_t max_queued = 4096;  // unfinished requests, 1..65536
   Bytes piece_size = 512_KiB;  // reads are split into pieces of it; a multiple of 4096
   // Of the depth, what prefetches may fill, so that a demand read finds room; at least one piece.
-  uint32_t prefetch_percent = 50;
+  uint32_t prefetch_percent = 25;
   uint32_t preadv_threads = 16;  // of the fallback engine, 1..64
   IoEngine engine = IoEngine::kAuto;
   IoMode mode = IoMode::kAuto;
