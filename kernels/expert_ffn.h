@@ -3,58 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
-#include "base/result.h"
 #include "kernels/activation_rows.h"
+#include "kernels/expert_kernels.h"
 #include "kernels/expert_shape.h"
 #include "kernels/layout.h"
 
 namespace moetier::kernels {
-
-// Instruction sets of the CPU kernels; each gives the same bits.
-enum class InstructionSet : uint8_t { kScalar, kAvx2, kAvx512 };
-std::string_view InstructionSetName(InstructionSet set);            // "scalar" "avx2" "avx512"
-Result<InstructionSet> ParseInstructionSet(std::string_view name);  // says what is allowed
-bool CpuSupports(InstructionSet set);  // of this host: AVX-512 needs F, BW, DQ, VL and VNNI
-InstructionSet BestInstructionSet();
-
-// The most rows one call of ExpertKernels takes.
-inline constexpr uint32_t kMaxTokens = 8;
-
-// out[t][row] = dot(matrix row, token t) for rows [16 * group_begin, 16 * group_end) of a part.
-struct MatVec {
-  const RecordPart* part;
-  const std::byte* record;                // the record's start, 64-byte aligned
-  std::span<const ActivationRow> tokens;  // 1..kMaxTokens
-  uint32_t group_begin;
-  uint32_t group_end;
-  float* out;  // out[t * out_stride + row - 16 * group_begin]
-  size_t out_stride;
-};
-
-// The dots of one instruction set, for all types. Rows of a last, incomplete group that lie beyond
-// part->rows are written as whatever they compute to; `out` has room for whole groups.
-// Threads: immutable after Create; Run may be called from any number of threads.
-class ExpertKernels {
- public:
-  // kFailedPrecondition when the host lacks `set`.
-  static Result<ExpertKernels> Create(InstructionSet set);
-
-  void Run(const MatVec& call) const;
-  [[nodiscard]] InstructionSet instruction_set() const { return set_; }
-
-  // Measures {1, 2 row groups} x {prefetch 0, 4 KiB} per type on cold memory, about 10 ms each, and
-  // keeps the fastest; every choice gives the same bits. Returns one line per type for the log.
-  std::string Tune(std::span<const WeightType> types);
-
- private:
-  explicit ExpertKernels(InstructionSet set) : set_(set) {}
-  InstructionSet set_;
-};
 
 // An expert ready to compute.
 struct ExpertView {

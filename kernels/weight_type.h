@@ -38,6 +38,9 @@ struct WeightTypeInfo {
   bool integer_dot;  // activations are quantised to int8; else they stay f32
 };
 
+// One more than the largest ggml_type number in the table.
+inline constexpr uint32_t kWeightTypeNumbers = 41;
+
 // nullptr for a number that is not a ggml type we know, or one that ggml has withdrawn.
 const WeightTypeInfo* FindWeightType(uint32_t ggml_type);
 
