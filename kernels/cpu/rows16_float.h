@@ -59,16 +59,17 @@ struct FormatF32 {
 
 // Dots of kGroups groups of 16 rows with kTokens activation rows; reads kGroups ascending streams.
 // Pairs of columns go round the four running sums; eight columns are one turn of the loop.
-template <class V, class Format, int kGroups, int kTokens, bool kPrefetch>
+template <class V, class Format, int kGroups, int kTokens>
 class FloatPass {
  public:
-  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t first_group,
-                                            const ActivationRow (&tokens)[kTokens]) {
-    Ahead<kGroups, kPrefetch> ahead;
+  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t first_group) {
+    const ActivationRow* tokens = call.tokens;
+    Ahead<kGroups> ahead;
+    ahead.Enable(call.prefetch);
     const uint8_t* at[kGroups];
     Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
       at[g] = call.groups + call.stride * (first_group + g);
-      ahead.Start(g, at[g], call.stride, (call.columns + 1) / 2 * Format::kPairBytes);
+      ahead.SetStream(g, at[g], call.stride, (call.columns + 1) / 2 * Format::kPairBytes);
     });
     RunningSums sums;
     sums.Clear();
@@ -89,7 +90,7 @@ class FloatPass {
         AddLast<kPair>(at, tokens, column + 2 * kPair, sums);
       }
     });
-    sums.Write(call, first_group);
+    sums.Write(call.out + 16 * first_group, call.out_stride);
   }
 
  private:
@@ -98,7 +99,7 @@ class FloatPass {
 
   template <int kPair>
   static MOETIER_ALWAYS_INLINE void AddPair(const uint8_t* const (&at)[kGroups],
-                                            const ActivationRow (&tokens)[kTokens], uint32_t column,
+                                            const ActivationRow* tokens, uint32_t column,
                                             RunningSums& sums) {
     Unroll<V::kParts>([&]<int part>() MOETIER_INLINE_LAMBDA {
       Float first[kGroups], second[kGroups];
@@ -119,7 +120,7 @@ class FloatPass {
   // The last column of an odd number: nothing may be added for the column that is not there.
   template <int kPair>
   static MOETIER_ALWAYS_INLINE void AddLast(const uint8_t* const (&at)[kGroups],
-                                            const ActivationRow (&tokens)[kTokens], uint32_t column,
+                                            const ActivationRow* tokens, uint32_t column,
                                             RunningSums& sums) {
     Unroll<V::kParts>([&]<int part>() MOETIER_INLINE_LAMBDA {
       Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {

@@ -50,7 +50,7 @@ MOETIER_ALWAYS_INLINE typename V::Int FieldAt(const uint8_t* lines, int part) {
 
 // Sixteen 6-bit fields of a row in three words.
 template <class V>
-struct SixBitFields {
+struct PackedSixBits {
   typename V::Int w0, w1, w2;
 
   MOETIER_ALWAYS_INLINE void Load(const uint8_t* lines, int part) {
@@ -149,7 +149,7 @@ struct FormatQ4K : PlainFormat {
                                          int part) {
     const typename V::Float d = V::HalfLine(header, part);
     const typename V::Float dmin = V::HalfLine(header + 32, part);
-    SixBitFields<V> fields;
+    PackedSixBits<V> fields;
     fields.Load(header + 64, part);
     Unroll<8>([&]<int kBlock>() MOETIER_INLINE_LAMBDA {
       unit.scales[kBlock] = V::Multiply(d, V::ToFloat(fields.template Get<2 * kBlock>()));
@@ -292,7 +292,7 @@ struct FormatQ3K : PlainFormat {
   static MOETIER_ALWAYS_INLINE void Open(Unit& unit, const uint8_t* shared, const uint8_t* header,
                                          int part) {
     unit.d = V::HalfLine(shared, part);
-    SixBitFields<V> fields;
+    PackedSixBits<V> fields;
     fields.Load(header, part);
     const Int offset = V::Splat(32);
     Unroll<8>([&]<int kBlock>() MOETIER_INLINE_LAMBDA {

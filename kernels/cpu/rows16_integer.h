@@ -16,12 +16,11 @@ namespace {
 
 // Dots of kGroups groups of 16 rows with kTokens activation rows; reads kGroups ascending streams.
 // The running sums stay in memory: a block comes back to its sum only four blocks later.
-template <class V, class Format, int kGroups, int kTokens, bool kPrefetch>
+template <class V, class Format, int kGroups, int kTokens>
 class IntegerPass {
  public:
-  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t first_group,
-                                            const ActivationRow (&tokens)[kTokens]) {
-    IntegerPass pass(tokens);
+  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t first_group) {
+    IntegerPass pass(call.tokens);
     pass.Start(call, first_group);
     const uint32_t blocks = call.columns / kActivationBlock;
     for (uint32_t block = 0; block < blocks; block += Format::kUnitBlocks) {
@@ -33,7 +32,7 @@ class IntegerPass {
         pass.Body(units, block, i);
       }
     }
-    pass.sums_.Write(call, first_group);
+    pass.sums_.Write(call.out + 16 * first_group, call.out_stride);
   }
 
  private:
@@ -43,8 +42,7 @@ class IntegerPass {
   static constexpr int kBodyBytes =
       Format::kBodyHeaderBytes + Format::kBodyBlocks * Format::kBlockBytes;
 
-  MOETIER_ALWAYS_INLINE explicit IntegerPass(const ActivationRow (&tokens)[kTokens])
-      : tokens_(tokens) {}
+  MOETIER_ALWAYS_INLINE explicit IntegerPass(const ActivationRow* tokens) : tokens_(tokens) {}
 
   static uint64_t GroupBytes(uint32_t blocks) {
     const uint64_t units = (blocks + Format::kUnitBlocks - 1) / Format::kUnitBlocks;
@@ -57,9 +55,10 @@ class IntegerPass {
     const uint64_t bytes = GroupBytes(call.columns / kActivationBlock);
     Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
       at_[g] = call.groups + call.stride * (first_group + g);
-      ahead_.Start(g, at_[g], call.stride, bytes);
+      ahead_.SetStream(g, at_[g], call.stride, bytes);
     });
     sums_.Clear();
+    ahead_.Enable(call.prefetch);
   }
 
   MOETIER_ALWAYS_INLINE void Open(Unit (&units)[kGroups][V::kParts], uint32_t unit) {
@@ -209,10 +208,10 @@ class IntegerPass {
     }
   }
 
-  const ActivationRow (&tokens_)[kTokens];
+  const ActivationRow* tokens_;
   const uint8_t* at_[kGroups];
   const uint8_t* shared_[kGroups];  // the half line of two units' common header
-  Ahead<kGroups, kPrefetch> ahead_;
+  Ahead<kGroups> ahead_;
   Sums<V, kGroups, kTokens> sums_;
 };
 

@@ -11,11 +11,14 @@ namespace {
 // Asks for the lines of kGroups ascending streams 4 KiB before they are read (2 KiB measured less,
 // 6 to 8 KiB mixed; other hints no better). Inline assembly, since gcc 12 drops `_mm_prefetch` from
 // small inline functions without a word.
-template <int kGroups, bool kPrefetch>
+template <int kGroups>
 class Ahead {
  public:
+  MOETIER_ALWAYS_INLINE void Enable(bool enabled) { enabled_ = enabled; }
+
   // Stream g reads `bytes` from `first`; the next group lies `stride` further on.
-  MOETIER_ALWAYS_INLINE void Start(int g, const uint8_t* first, uint64_t stride, uint64_t bytes) {
+  MOETIER_ALWAYS_INLINE void SetStream(int g, const uint8_t* first, uint64_t stride,
+                                       uint64_t bytes) {
     end_[g] = reinterpret_cast<uintptr_t>(first) + bytes - kDistance;
     // The bytes behind a stream's end belong to its neighbour, which has them already; the stream
     // goes on kGroups - 1 groups later. Where other groups lie between, what follows is unknown.
@@ -25,7 +28,7 @@ class Ahead {
   // Asks for as many bytes as are about to be read from `at`.
   template <int kBytes>
   MOETIER_ALWAYS_INLINE void Ask(int g, const uint8_t* at) const {
-    if constexpr (kPrefetch) {
+    if (enabled_) {
       uintptr_t from = reinterpret_cast<uintptr_t>(at);
       if constexpr (kGroups > 1) {
         from += from >= end_[g] ? jump_ : 0;
@@ -38,6 +41,7 @@ class Ahead {
 
  private:
   static constexpr int kDistance = 4096;
+  bool enabled_;
   uintptr_t end_[kGroups];
   uint64_t jump_;
 };

@@ -11,50 +11,41 @@
 namespace moetier::kernels {
 namespace {
 
-template <template <class, class, int, int, bool> class Pass, class V, class Format, int kTokens,
-          bool kPrefetch>
-void RunTokens(const Rows16Call& call) {
-  // A count without a pass of its own computes its last token again.
-  ActivationRow tokens[kTokens];
-  for (uint32_t t = 0; t < kTokens; ++t) {
-    tokens[t] = call.tokens[t < call.token_count ? t : call.token_count - 1];
+// All tokens of a call over the same kGroups groups: what the first pass has read lies in the cache
+// for the others.
+template <template <class, class, int, int> class Pass, class V, class Format, int kGroups>
+void RunTokens(const Rows16Call& call, uint32_t group) {
+  Rows16Call rest = call;
+  while (rest.token_count > 0) {
+    uint32_t done = 1;
+    if (rest.token_count >= 8 && kGroups == 1) {
+      Pass<V, Format, 1, 8>::Run(rest, group);
+      done = 8;
+    } else if (rest.token_count >= 4) {
+      Pass<V, Format, kGroups, 4>::Run(rest, group);
+      done = 4;
+    } else if (rest.token_count >= 2) {
+      Pass<V, Format, kGroups, 2>::Run(rest, group);
+      done = 2;
+    } else {
+      Pass<V, Format, kGroups, 1>::Run(rest, group);
+    }
+    rest.token_count -= done;
+    rest.tokens += done;
+    rest.out += done * rest.out_stride;
   }
+}
+
+template <template <class, class, int, int> class Pass, class V, class Format>
+void RunFormat(const Rows16Call& call) {
   uint32_t group = 0;
   if (call.row_groups == 2) {
     for (; group + 2 <= call.group_count; group += 2) {
-      Pass<V, Format, 2, kTokens, kPrefetch>::Run(call, group, tokens);
+      RunTokens<Pass, V, Format, 2>(call, group);
     }
   }
   for (; group < call.group_count; ++group) {
-    Pass<V, Format, 1, kTokens, kPrefetch>::Run(call, group, tokens);
-  }
-}
-
-template <template <class, class, int, int, bool> class Pass, class V, class Format, bool kPrefetch>
-void RunShape(const Rows16Call& call) {
-  switch (call.token_count) {
-    case 1:
-      return RunTokens<Pass, V, Format, 1, kPrefetch>(call);
-    case 2:
-      return RunTokens<Pass, V, Format, 2, kPrefetch>(call);
-    case 3:
-      return RunTokens<Pass, V, Format, 3, kPrefetch>(call);
-    case 4:
-      return RunTokens<Pass, V, Format, 4, kPrefetch>(call);
-    case 5:
-    case 6:
-      return RunTokens<Pass, V, Format, 6, kPrefetch>(call);
-    default:
-      return RunTokens<Pass, V, Format, 8, kPrefetch>(call);
-  }
-}
-
-template <template <class, class, int, int, bool> class Pass, class V, class Format>
-void RunFormat(const Rows16Call& call) {
-  if (call.prefetch) {
-    RunShape<Pass, V, Format, true>(call);
-  } else {
-    RunShape<Pass, V, Format, false>(call);
+    RunTokens<Pass, V, Format, 1>(call, group);
   }
 }
 

@@ -1,9 +1,9 @@
 #ifndef MOETIER_KERNELS_CPU_ROWS16_SUMS_H_
 #define MOETIER_KERNELS_CPU_ROWS16_SUMS_H_
 
+#include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/rows16_call.h"
 #include "kernels/cpu/rows16_formats.h"
 
 namespace moetier::kernels {
@@ -27,14 +27,12 @@ class Sums {
     return sums_[index % 4][part][g][t];
   }
 
-  // Results of the tokens that the call has; kTokens may be more.
-  MOETIER_ALWAYS_INLINE void Write(const Rows16Call& call, uint32_t first_group) const {
+  // Row r of group g, token t to out[t * stride + 16 * g + r].
+  MOETIER_ALWAYS_INLINE void Write(float* out, size_t stride) const {
     Each([&]<int part, int g, int t>() MOETIER_INLINE_LAMBDA {
-      if (t < call.token_count) {
-        V::Store(call.out + call.out_stride * t + 16 * (first_group + g) + V::kRows * part,
-                 V::Add(V::Add(sums_[0][part][g][t], sums_[1][part][g][t]),
-                        V::Add(sums_[2][part][g][t], sums_[3][part][g][t])));
-      }
+      V::Store(out + stride * t + 16 * g + V::kRows * part,
+               V::Add(V::Add(sums_[0][part][g][t], sums_[1][part][g][t]),
+                      V::Add(sums_[2][part][g][t], sums_[3][part][g][t])));
     });
   }
 
