@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/result.h"
 
 namespace moetier {
 
@@ -65,7 +64,6 @@ struct StartRead {
 };
 struct CancelRead {
   Ticket ticket;
-  ExpertKey key;
 };
 // Key `index` of the wave is resident in `slot` and stays so until the wave is released. Each key
 // of a granted wave gets exactly one KeyReady or KeyFailed.
@@ -82,21 +80,6 @@ struct KeyFailed {
 };
 using LedgerCommand = std::variant<StartRead, CancelRead, KeyReady, KeyFailed>;
 using CommandList = std::vector<LedgerCommand>;
-
-struct LedgerCounts {
-  uint32_t resident = 0, loading = 0, draining = 0, free = 0, reserved = 0;
-  uint64_t hits = 0, in_flight = 0, misses = 0, evictions = 0;
-};
-class ResidencyLedger {
- public:
-  struct Options { uint32_t slot_count = 0; std::string policy; std::vector<ExpertKey> keys; };
-  static Result<std::unique_ptr<ResidencyLedger>> Create(Options options);
-  void Step(const LedgerEvent& event, CommandList& out);
-  LedgerCounts counts() const;
- private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
-};
 
 }  // namespace moetier
 
