@@ -39,9 +39,9 @@ class EvictionPolicy {
   //   lru      the least recently used slot first
   //   clock    second chance: a hand passes over slots used since it came by last
   //   lfu:W:H  of the W least recently used slots the least often used; the frequency halves every
-  //            H steps, never if H is 0; W from 1, where it is lru, to 1000000, H to 1000000000
-  //   static   the `hot` keys (hottest first, at most slot_count of them), filled up first come,
-  //            stay; all others go first, least recently used first
+  //            H steps, never if H is 0; W is at least 1, where it is lru
+  //   static   the `hot` keys (hottest first, at most slot_count of them), or if there are none
+  //            those that come first, stay; all others go first, least recently used first
   // kInvalidArgument names what is allowed.
   static Result<std::unique_ptr<EvictionPolicy>> Create(std::string_view name, const Sizes& sizes,
                                                         std::span<const KeyIndex> hot = {});

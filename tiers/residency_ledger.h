@@ -105,7 +105,8 @@ using CommandList = std::vector<LedgerCommand>;
 //     +--------------------------- kDraining ----------------+                              |
 //     |     ReadEnded (Drained)                                                             |
 //     +-------------------------------------------------------------------------------------+
-//                                       (Evict, same step: nothing reads host memory unreserved)
+//                                       (Evict, in the same step: nobody reads unreserved host
+//                                       memory)
 //
 // A draining slot belongs to no key: whoever wants the key meanwhile gets another slot. If the read
 // lands after all and nobody has loaded the key again, the slot becomes resident at the cold end.
@@ -214,6 +215,7 @@ class ResidencyLedger final {
     Hold* first_waiter = nullptr;
   };
   struct Key {
+    explicit Key(const ExpertKey& key_name) : name(key_name) {}
     ExpertKey name;
     std::optional<SlotIndex> slot;  // the residency flag: loading or resident there
     bool quarantined = false;
@@ -221,7 +223,8 @@ class ResidencyLedger final {
   };
   using WaveMap = std::unordered_map<WaveId, Wave>;
 
-  ResidencyLedger(Options options, std::unique_ptr<EvictionPolicy> policy);
+  ResidencyLedger(Options options, std::unordered_map<ExpertKey, KeyIndex> indices,
+                  std::unique_ptr<EvictionPolicy> policy);
 
   void On(const ReserveWave& event, CommandList& out);
   void On(const ReleaseWave& event, CommandList& out);
@@ -230,32 +233,38 @@ class ResidencyLedger final {
   void On(const LiftQuarantine& event, CommandList& out);
 
   // Waves.
-  Wave& NewWave(WaveId id);
+  Wave& NewWave(const ReserveWave& event);
   void RemoveWaiting(Wave& wave);
+  void GiveBack(Wave& wave);
   void GrantWaiting(CommandList& out);
   [[nodiscard]] bool HasRoomFor(const Wave& wave) const;
   void Grant(Wave& wave, CommandList& out);
   void ReserveWhatIsHere(Wave& wave);
   void AnswerOrLoad(Hold& hold, CommandList& out);
-  void Reserve(SlotIndex index, Tenure tenure);
-  void Unreserve(SlotIndex index, Tenure tenure);
-  void AddWaiter(Slot& slot, Hold& hold);
-  void RemoveWaiter(Slot& slot, Hold& hold);
+  void Reserve(Hold& hold, SlotIndex index);
+  void Unreserve(const Hold& hold);
+  void AddWaiter(Hold& hold);
+  void RemoveWaiter(const Hold& hold);
+  void CancelOrphans(const Wave& wave, CommandList& out);
 
   // Slots: the arrows above SlotState.
   SlotIndex TakeSlot();
   void Evict(SlotIndex index);
-  void Load(SlotIndex index, const Hold& hold, CommandList& out);
+  void Load(Hold& hold, CommandList& out);
   void StartReading(SlotIndex index, CommandList& out);
   void Land(SlotIndex index, CommandList& out);
   void Fail(SlotIndex index, CommandList& out);
   void Cancel(SlotIndex index, CommandList& out);
   void KeepDrained(SlotIndex index);
   void Free(SlotIndex index);
+  void Quarantine(Key& key);
+  [[nodiscard]] static bool IsEvictable(const Slot& slot);
+  [[nodiscard]] Ticket TicketOf(SlotIndex index) const;
   // The slot of a ticket that is still its own; empty, and counted, otherwise.
   [[nodiscard]] std::optional<SlotIndex> Redeem(const Ticket& ticket);
 
   void SetState(Slot& slot, SlotState state);
+  [[nodiscard]] uint32_t* Gauge(SlotState state);
   [[nodiscard]] KeyIndex IndexOf(const ExpertKey& key) const;
   [[nodiscard]] Slot& At(SlotIndex index) { return slots_[Raw(index)]; }
   [[nodiscard]] const Slot& At(SlotIndex index) const { return slots_[Raw(index)]; }
@@ -274,8 +283,9 @@ class ResidencyLedger final {
   Wave* last_waiting_ = nullptr;
   uint64_t last_sequence_ = 0;
   uint64_t waves_asked_ = 0;
-  uint64_t layers_ = 1;     // of the keys: so many waves are one decode step
-  uint32_t evictable_ = 0;  // slots resident and unreserved
+  uint64_t calls_granted_ = 0;  // hot waves of Tenure::kCall
+  uint64_t layers_ = 1;         // of the keys: so many calls are one decode step
+  uint32_t evictable_ = 0;      // slots resident and unreserved
   LedgerCounts counts_;
 };
 
