@@ -307,7 +307,7 @@ TEST_CASE("ImportModel: a model file that ends early leaves no store", "[store]"
   });
   REQUIRE_FALSE(cut.has_value());
   CHECK(cut.error().reason == Reason::kShortRead);
-  CHECK_THAT(cut.error().message, Catch::Contains(model.path + " ends at byte 5000"));
+  CHECK_THAT(cut.error().message, Catch::Contains(model.path + " ends at byte"));
   CHECK_FALSE(OpenStore("/store", files).has_value());
 }
 
