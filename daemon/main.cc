@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/text_size.h"
 #include "config/config.h"
 #include "daemon/daemon_options.h"
@@ -64,38 +65,65 @@ void LogState(const ExpertCore& core, spdlog::logger& log) {
   for (const std::string& warning : snapshot.warnings) log.warn("{}", warning);
 }
 
-// What a reload can take over while running: the log level, quarantines lifted. Everything else
-// that differs is named as needing a restart.
-Result<ReloadReport> Reload(const std::string& path, DaemonConfig& running, ExpertCore& core,
-                            spdlog::logger& log) {
-  ASSIGN_OR_RETURN(DaemonConfig next, LoadConfig(path));
-  ReloadReport report;
-  if (next.log_level != running.log_level) {
-    report.changed.push_back("log.level");
-    log.set_level(SpdlogLevel(next.log_level));
-    running.log_level = next.log_level;
+// Takes over what can change while running: the log level; quarantined experts are tried again.
+// Everything else that differs is named as needing a restart. Threads: any; one reload at a time.
+class Reloader {
+ public:
+  Reloader(std::string path, DaemonConfig running, ExpertCore& core, spdlog::logger& log)
+      : path_(std::move(path)), running_(std::move(running)), core_(core), log_(log) {}
+
+  Result<ReloadReport> Run() EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    Result<DaemonConfig> next = LoadConfig(path_);
+    if (!next.has_value()) {
+      log_.error("reload: {}; the running configuration stays", next.error().message);
+      return std::move(next).error();
+    }
+    ReloadReport report;
+    if (next->log_level != running_.log_level) {
+      report.changed.push_back("log.level");
+      log_.set_level(SpdlogLevel(next->log_level));
+      running_.log_level = next->log_level;
+    }
+    report.needs_restart = FixedKeysThatDiffer(*next);
+    for (const std::string& key : report.needs_restart) {
+      log_.warn("reload: {} differs from what is running; restart to take it over", key);
+    }
+    core_.LiftQuarantines();
+    log_.info("reload: done");
+    return report;
   }
-  const auto fixed = [&](std::string_view key, bool same) {
-    if (!same) report.needs_restart.emplace_back(key);
-  };
-  fixed("state_directory", next.state_directory == running.state_directory);
-  fixed("socket", next.socket == running.socket);
-  fixed("tcp", next.tcp == running.tcp);
-  fixed("models", next.models == running.models && next.model_roots == running.model_roots);
-  fixed("cpu", next.cpu == running.cpu);
-  fixed("nvme", next.nvme == running.nvme);
-  fixed("memory", next.memory == running.memory);
-  fixed("limits", next.limits == running.limits);
-  core.LiftQuarantines();
-  for (const std::string& key : report.needs_restart) {
-    log.warn("reload: {} differs from what is running; restart to take it over", key);
+
+ private:
+  std::vector<std::string> FixedKeysThatDiffer(const DaemonConfig& next) const REQUIRES(mu_) {
+    std::vector<std::string> keys;
+    const auto fixed = [&](std::string_view key, bool same) {
+      if (!same) keys.emplace_back(key);
+    };
+    fixed("state_directory", next.state_directory == running_.state_directory);
+    fixed("socket", next.socket == running_.socket);
+    fixed("tcp", next.tcp == running_.tcp);
+    fixed("store_root", next.store_root == running_.store_root);
+    fixed("models.load", next.models == running_.models);
+    fixed("models.roots", next.model_roots == running_.model_roots);
+    fixed("cpu", next.cpu == running_.cpu);
+    fixed("nvme", next.nvme == running_.nvme);
+    fixed("memory", next.memory == running_.memory);
+    fixed("limits", next.limits == running_.limits);
+    fixed("watchdog", next.watchdog == running_.watchdog);
+    return keys;
   }
-  return report;
-}
+
+  const std::string path_;
+  Mutex mu_;
+  DaemonConfig running_ GUARDED_BY(mu_);
+  ExpertCore& core_;
+  spdlog::logger& log_;
+};
 
 Status Serve(const std::string& config_path) {
   ProcessSignals signals;
-  ASSIGN_OR_RETURN(DaemonConfig config, LoadConfig(config_path));
+  ASSIGN_OR_RETURN(const DaemonConfig config, LoadConfig(config_path));
   auto log = spdlog::logger("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   log.set_level(SpdlogLevel(config.log_level));
   ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(config.state_directory));
@@ -105,7 +133,8 @@ Status Serve(const std::string& config_path) {
   RETURN_IF_ERROR(LoadConfigured(config, *core, log));
   LogState(*core, log);
   RpcServer::Options options = ServerOptions(config);
-  options.reload = [&] { return Reload(config_path, config, *core, log); };
+  Reloader reloader(config_path, config, *core, log);
+  options.reload = [&] { return reloader.Run(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
                    RpcServer::Start(*core, clock, log, std::move(options)));
   const std::string serving =
@@ -118,8 +147,7 @@ Status Serve(const std::string& config_path) {
     signal = signals.Wait(watchdog);
     if (signal == ProcessSignal::kReload) {
       NotifyReloading();
-      const Result<ReloadReport> report = server->Reload();
-      if (!report.has_value()) log.error("reload: {}", report.error().message);
+      (void)reloader.Run();  // it logs what came of it
       NotifyReady(serving);
     }
     // A snapshot crosses the executor's thread: a stuck executor is not pinged for.

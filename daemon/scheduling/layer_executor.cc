@@ -60,7 +60,6 @@ Status LayerExecutor::Submit(LayerCall call, LayerDone done) {
   return Ok{};
 }
 
-
 void LayerExecutor::EndSession(SessionId session) {
   mailbox_.Send(Control{[this, session] {
     for (PendingCall& pending : queue_) {
@@ -141,8 +140,7 @@ Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Sta
           .unfinished = 1,
           .keys = {key},
           .pinned = std::move(pinned)};
-  Step(model, wave.size_class,
-       ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
+  Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
   return Ok{};
 }
 

@@ -63,7 +63,9 @@ class Bench {
           keys.push_back({id, layer.layer, ExpertIndex{e}});
       }
       loaded->ledgers.push_back(
-          ResidencyLedger::Create({.slot_count = slots, .policy = policy, .keys = keys}).value());
+          ResidencyLedger::Create(
+              {.slot_count = slots, .policy = policy, .keys = keys, .hot_keys = {}})
+              .value());
       loaded->slot_counts.push_back(slots);
       loaded->pinned.push_back(0);
     }
@@ -226,7 +228,8 @@ TEST_CASE("LayerExecutor: a call that has not begun ends by deadline, cancel or 
     running.push_back(bench.Submit(bench.Call(1, 1, 1, 100 + i)));
     while (bench.reader.pending().empty()) std::this_thread::yield();
   }
-  for (const uint16_t layer : std::array<uint16_t, 2>{2, 4}) running.push_back(bench.Submit(bench.Call(layer, 1, 1, 5)));
+  for (const uint16_t layer : std::array<uint16_t, 2>{2, 4})
+    running.push_back(bench.Submit(bench.Call(layer, 1, 1, 5)));
   for (int i = 0; i < 4; ++i) running.push_back(bench.Submit(bench.Call(2, 64, 1, 5)));
 
   LayerCall late = bench.Call(4, 64, 1, 1);
