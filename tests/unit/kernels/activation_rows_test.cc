@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/elementwise.h"
 #include "tests/unit/kernels/random_expert.h"
 
 namespace moetier::kernels {
@@ -117,6 +118,28 @@ TEST_CASE("ActivationRows: NaN or infinity makes its own block NaN and no other"
     CHECK(rows.row(0).codes[51] == 0);
     CHECK(rows.row(0).half_sums[2] == 0);
     CHECK(rows.row(0).scales[2] == 1.0f / 127);
+  }
+}
+
+TEST_CASE("ActivationRows: the portable and the vector code quantise alike", "[kernels]") {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    // Any bits: subnormals, huge values; every other round without NaN and infinity.
+    std::array<float, 32> values;
+    for (float& value : values) {
+      const auto bits = static_cast<uint32_t>(random());
+      value = std::bit_cast<float>(round % 2 == 0 ? bits & 0xBFFFFFFF : bits);
+    }
+    std::array<int8_t, 32> codes[2];
+    const QuantisedBlock portable =
+        QuantiseBlock(ElementwiseCode::kPortable, values.data(), codes[0].data());
+    const QuantisedBlock best =
+        QuantiseBlock(BestElementwiseCode(), values.data(), codes[1].data());
+    if (codes[0] != codes[1] || portable.half_sums != best.half_sums ||
+        std::bit_cast<uint32_t>(portable.scale) != std::bit_cast<uint32_t>(best.scale) ||
+        std::bit_cast<uint32_t>(portable.scaled_sum) != std::bit_cast<uint32_t>(best.scaled_sum)) {
+      FAIL("round " << round);
+    }
   }
 }
 
