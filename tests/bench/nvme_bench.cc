@@ -43,6 +43,7 @@ struct BenchOptions {
   uint32_t pairs = 5;
   double seconds = 1.5;
   std::string fio_engine = "io_uring";
+  std::string pages = "transparent";  // of the buffers; fio has small ones
   bool json = false;
   bool keep = false;
 };
@@ -171,8 +172,10 @@ class Bench {
     MOE_CHECK(record_bytes_ > 0 && record_bytes_ % kRecordAlignment == 0 && size_ >= record_bytes_,
               "records are multiples of 4096 bytes and fit the file");
     const SizeClassGeometry slots{Bytes(record_bytes_), options.depth};
-    arena_ = Arena::Create(PlanArena({&slots, 1}, Bytes(record_bytes_) * options.depth, 1).value(),
-                           {.what = "bench buffers"})
+    arena_ = Arena::Create(
+                 PlanArena({&slots, 1}, Bytes(record_bytes_) * options.depth, 1).value(),
+                 {.what = "bench buffers",
+                  .pages = options.pages == "small" ? PageSize::kSmall : PageSize::kTransparent})
                  .value();
   }
 
@@ -308,6 +311,9 @@ int main(int argc, char** argv) {
   app.add_option("--pairs", options.pairs, "alternating pairs of runs")->capture_default_str();
   app.add_option("--seconds", options.seconds, "of each run")->capture_default_str();
   app.add_option("--fio-engine", options.fio_engine, "io_uring or libaio")->capture_default_str();
+  app.add_option("--pages", options.pages, "of our buffers; fio's are small")
+      ->check(CLI::IsMember({"transparent", "small"}))
+      ->capture_default_str();
   app.add_flag("--json", options.json, "print the report as JSON");
   app.add_flag("--keep", options.keep, "leave the test file for the next run");
   CLI11_PARSE(app, argc, argv);
