@@ -74,6 +74,17 @@ std::string PatternFolder::Make(const std::string& name, uint64_t bytes) const {
   return path;
 }
 
+std::vector<IoEngine> GrantedEngines() {
+  static const std::vector<IoEngine> granted = [] {
+    CompletionBook book;
+    const auto ring = CreateRecordReader({.engine = IoEngine::kIoUring}, book);
+    if (ring.has_value()) return std::vector{IoEngine::kPreadv, IoEngine::kIoUring};
+    fmt::print("io_uring is not tested here: {}\n", ring.error().message);
+    return std::vector{IoEngine::kPreadv};
+  }();
+  return granted;
+}
+
 // Byte i of the 64-bit mix of its word's number.
 std::byte PatternByte(uint64_t offset) {
   const uint64_t word = (offset / 8 + 1) * 0x9E3779B97F4A7C15u;

@@ -8,8 +8,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
+#include "tiers/nvme/create_reader.h"
 #include "tiers/nvme/record_reader.h"
 
 namespace moetier {
@@ -58,6 +60,9 @@ class PatternFolder {
  private:
   std::string path_;
 };
+
+// The engines that this host grants; containers often refuse io_uring, which is then told once.
+std::vector<IoEngine> GrantedEngines();
 
 std::byte PatternByte(uint64_t offset);
 bool HoldsPattern(std::span<const std::byte> bytes, uint64_t file_offset);

@@ -21,8 +21,8 @@ std::unique_ptr<RecordReader> Make(ReaderOptions options, ReadListener& listener
   return std::move(reader).value();
 }
 
-IoEngine EachEngine() { return GENERATE(IoEngine::kIoUring, IoEngine::kPreadv); }
-IoMode EachMode() { return GENERATE(IoMode::kDirect, IoMode::kBuffered); }
+IoEngine EachEngine() { return GENERATE(from_range(GrantedEngines())); }
+IoMode EachMode() { return GENERATE(IoMode::kAuto, IoMode::kBuffered); }
 
 // Submits again what the listener sees fail, from within the listener.
 class RetryOnce final : public ReadListener {

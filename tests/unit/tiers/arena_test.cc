@@ -141,17 +141,21 @@ TEST_CASE("field_18: an arena above the cgroup's limit is refused before it is t
 TEST_CASE("field_19: an arena that may not be locked is pageable, by name", "[tiers]") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  const auto limit = GENERATE(Bytes(64_KiB), Bytes(1_MiB));  // below one arena, below two
   rlimit small = before;
-  small.rlim_cur = 64 << 10;
+  small.rlim_cur = limit.count();
   REQUIRE(::setrlimit(RLIMIT_MEMLOCK, &small) == 0);
-  std::unique_ptr<Arena> arena;
+  std::unique_ptr<Arena> first, second;
   std::thread([&] {
     DropLockCapability();
-    arena = Arena::Create(OneClass(1_MiB, 2), {.pinning = Pinning::kPinned}).value();
+    first = Arena::Create(OneClass(768_KiB, 1), {.pinning = Pinning::kPinned}).value();
+    second = Arena::Create(OneClass(768_KiB, 1), {.pinning = Pinning::kPinned}).value();
   }).join();
   ::setrlimit(RLIMIT_MEMLOCK, &before);
-  CHECK(arena->pinned_bytes() == 0_B);
-  CHECK(Names(*arena, "memory_pin:pageable"));
+  CHECK(Names(*first, "memory_pin:pageable") == (limit == 64_KiB));
+  CHECK(first->pinned_bytes() == (limit == 64_KiB ? 0_B : 768_KiB));
+  CHECK(Names(*second, "memory_pin:pageable"));
+  CHECK(second->pinned_bytes() == 0_B);
 }
 
 TEST_CASE("Arena: an arena within the memlock limit is locked", "[tiers]") {
