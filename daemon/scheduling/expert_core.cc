@@ -196,8 +196,7 @@ Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& li
     progress.bytes_total = Bytes(at.bytes_total);
     progress.records_done = at.records_done;
     progress.records_total = at.records_total;
-    listener(progress);
-    return true;
+    return listener(progress) == GoOn::kYes;
   };
   ASSIGN_OR_RETURN(const VerifyReport report,
                    VerifyStore(info->directory, VerifyOptions{}, files, on_record));
