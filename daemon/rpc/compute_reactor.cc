@@ -1,5 +1,7 @@
 #include "daemon/rpc/compute_reactor.h"
 
+#include <grpcpp/server_context.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>

@@ -1,5 +1,7 @@
 #include "daemon/rpc/decode_reactor.h"
 
+#include <grpcpp/server_context.h>
+
 #include <utility>
 
 #include "daemon/rpc/layer_messages.h"

@@ -16,9 +16,9 @@ namespace moetier {
 
 // Where in a request a fault lies.
 struct FaultPlace {
-  std::string field;  // empty: nowhere in particular
-  std::optional<uint32_t> row;
-  std::optional<uint32_t> expert;  // as the request had it
+  std::string field = {};  // empty: nowhere in particular
+  std::optional<uint32_t> row = std::nullopt;
+  std::optional<uint32_t> expert = std::nullopt;  // as the request had it
 };
 
 v1::Reason ToProto(Reason reason);

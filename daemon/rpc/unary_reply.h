@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_RPC_UNARY_REPLY_H_
 #define MOETIER_DAEMON_RPC_UNARY_REPLY_H_
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
 #include "daemon/rpc/service_context.h"
