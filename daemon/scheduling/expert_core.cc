@@ -90,7 +90,7 @@ Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& lis
     progress.stage = "populate";
     progress.bytes_done = done;
     progress.bytes_total = total;
-    listener(progress);
+    (void)listener(progress);  // the arena is not half made: a load ends or fails
   };
   Result<std::unique_ptr<LoadedModel>> built = BuildModel(options, id, arena, *reader_);
   if (!built.has_value()) {
@@ -203,8 +203,7 @@ Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& li
     progress.bytes_total = Bytes(at.bytes_total);
     progress.records_done = at.records_done;
     progress.records_total = at.records_total;
-    listener(progress);
-    return true;
+    return listener(progress) == GoOn::kYes;
   };
   ASSIGN_OR_RETURN(const VerifyReport report,
                    VerifyStore(info->directory, VerifyOptions{}, files, on_record));
@@ -217,7 +216,7 @@ Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& li
                            .reason = Reason::kChecksum,
                            .message = record.problem});
   }
-  listener(last);
+  (void)listener(last);
   return Ok{};
 }
 

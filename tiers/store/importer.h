@@ -18,11 +18,11 @@ namespace moetier {
 struct ImportOptions {
   std::string model_path;  // the GGUF file, or any of its shards
   // Where the store goes; if empty, store_root/StoreDirectoryName(...).
-  std::string store_directory;
-  std::string store_root;
+  std::string store_directory = {};
+  std::string store_root = {};
   kernels::RecordForm form = kernels::RecordForm::kRows16;
   bool in_place = false;
-  std::optional<kernels::Activation> activation;  // for architectures that we do not know
+  std::optional<kernels::Activation> activation = {};  // for architectures that we do not know
   // Refuse scales and weights that are NaN or infinite (kBadGguf names tensor, expert and block).
   bool scan_weights = true;
   // Record bytes between two fsyncs: what an interruption can cost, against the drive's own pace.
