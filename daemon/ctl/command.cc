@@ -41,7 +41,7 @@ ExitCode ExitCodeOf(const Error& error) {
 }
 
 ExitCode ReportError(const Error& error) {
-  fmt::print(stderr, "moetierctl: {}\n", Printable(error.message));
+  fmt::print(stderr, "moetierctl: {}\n", WithoutControls(error.message));
   return ExitCodeOf(error);
 }
 

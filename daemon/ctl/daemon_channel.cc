@@ -76,7 +76,7 @@ Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket
 
 Error CallError(const grpc::Status& status, const std::string& what) {
   Error error{CodeOf(status.error_code()), Reason::kUnspecified,
-              fmt::format("{}: {}", what, Printable(status.error_message()))};
+              fmt::format("{}: {}", what, WithoutControls(status.error_message()))};
   v1::StatusDetails details;
   v1::Fault fault;
   const bool has_fault = details.ParseFromString(status.error_details()) &&

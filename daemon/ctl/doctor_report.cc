@@ -27,9 +27,9 @@ std::string FindingsText(std::span<const Finding> findings) {
   std::string text;
   for (const Finding& finding : findings) {
     text += fmt::format("{:<4}  {:<{}}  {}\n", VerdictName(finding.verdict), finding.name, width,
-                        Printable(finding.what));
+                        WithoutControls(finding.what));
     if (finding.advice.empty()) continue;
-    text += fmt::format("      {:<{}}  -> {}\n", "", width, Printable(finding.advice));
+    text += fmt::format("      {:<{}}  -> {}\n", "", width, WithoutControls(finding.advice));
   }
   return text;
 }

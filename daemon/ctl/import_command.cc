@@ -50,20 +50,19 @@ std::string SummaryJson(const ImportSummary& summary) {
 }
 
 std::string SummaryText(const ImportSummary& summary) {
-  std::string text =
-      fmt::format("{} {}: {} experts in {} layers, {}, layout {}, fingerprint {}\n",
-                  summary.already_complete ? "already there:" : "imported", Printable(summary.name),
-                  summary.experts, summary.layers, FormatSize(Bytes(summary.record_bytes)),
-                  StoreKindName(summary.kind), FingerprintText(summary.fingerprint));
+  std::string text = fmt::format("{} {}: {} experts in {} layers, {}, layout {}, fingerprint {}\n",
+                                 summary.already_complete ? "already there:" : "imported",
+                                 WithoutControls(summary.name), summary.experts, summary.layers,
+                                 FormatSize(Bytes(summary.record_bytes)),
+                                 StoreKindName(summary.kind), FingerprintText(summary.fingerprint));
   if (summary.experts_resumed > 0) {
     text += fmt::format("resumed: {} experts were there from an interrupted import\n",
                         summary.experts_resumed);
   }
-  text += fmt::format("store: {}\n", Printable(summary.directory));
+  text += fmt::format("store: {}\n", WithoutControls(summary.directory));
   if (summary.warning_count > 0) {
-    text += fmt::format("warning: {} experts have odd weights:\n",
-                        summary.warning_count);
-    for (const std::string& fault : summary.warnings) text += "  " + Printable(fault) + "\n";
+    text += fmt::format("warning: {} experts have odd weights:\n", summary.warning_count);
+    for (const std::string& fault : summary.warnings) text += "  " + WithoutControls(fault) + "\n";
   }
   return text;
 }

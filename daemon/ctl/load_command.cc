@@ -52,8 +52,8 @@ ExitCode RunLoad(const LoadArguments& arguments) {
   const grpc::Status status = stream->Finish();
   if (!status.ok()) return ReportError(CallError(status, "load " + arguments.name));
   Print(arguments.json ? ProtoJson(last.model())
-                       : fmt::format("loaded {} from {}\n", Printable(last.model().name()),
-                                     Printable(last.model().directory())));
+                       : fmt::format("loaded {} from {}\n", WithoutControls(last.model().name()),
+                                     WithoutControls(last.model().directory())));
   return ExitCode::kOk;
 }
 

@@ -90,7 +90,8 @@ std::string StoresText(const std::vector<StoreInfo>& stores) {
                   FormatSize(Bytes(store.record_bytes)), FormatSize(Bytes(store.disk_bytes)),
                   FingerprintText(store.fingerprint), store.directory});
     if (!store.problem.empty()) {
-      problems += fmt::format("{}: {}\n", Printable(store.directory), Printable(store.problem));
+      problems +=
+          fmt::format("{}: {}\n", WithoutControls(store.directory), WithoutControls(store.problem));
     }
   }
   return (table.empty() ? "no store is there\n" : table.Render()) + problems;

@@ -20,9 +20,9 @@ struct ReloadArguments {
 
 std::string ReplyText(const v1::ReloadReply& reply) {
   std::string text;
-  for (const std::string& key : reply.changed()) text += "changed: " + Printable(key) + "\n";
+  for (const std::string& key : reply.changed()) text += "changed: " + WithoutControls(key) + "\n";
   for (const std::string& key : reply.needs_restart()) {
-    text += "needs a restart: " + Printable(key) + "\n";
+    text += "needs a restart: " + WithoutControls(key) + "\n";
   }
   return text.empty() ? "nothing differs\n" : text;
 }

@@ -42,7 +42,8 @@ void ReplayCheck::Take(const ReplayCall& call, uint32_t block, const v1::LayerRe
   if (!reply.has_ok()) {
     ++counts_.faults;
     Problem(fmt::format("blk.{}, tokens {} to {}: {}", block, call.first_token,
-                        call.first_token + call.rows - 1, Printable(reply.fault().message())));
+                        call.first_token + call.rows - 1,
+                        WithoutControls(reply.fault().message())));
     return;
   }
   if (bytes.size() != call.rows * row_bytes) {

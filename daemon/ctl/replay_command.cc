@@ -171,8 +171,8 @@ std::string ReportText(const ReplayArguments& arguments, const ReplayReport& rep
   const uint64_t accesses = counts.hits + counts.in_flight + counts.misses;
   std::string text =
       fmt::format("replayed {} calls of up to {} rows over {} sessions on model {}\n", counts.calls,
-                  arguments.rows, arguments.sessions, Printable(report.model));
-  text += fmt::format("reference: scalar, from {}\n", Printable(report.gguf));
+                  arguments.rows, arguments.sessions, WithoutControls(report.model));
+  text += fmt::format("reference: scalar, from {}\n", WithoutControls(report.gguf));
   text += fmt::format("rows whose bits differ: {} of {}; calls that failed: {}\n",
                       counts.differing_rows, counts.rows, counts.faults);
   text += fmt::format("hash of all output bits: {} (reference {})\n", FingerprintText(report.hash),

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 

@@ -83,9 +83,9 @@ std::string Header(const v1::StatusReply& now, const Rates& rates) {
     return InBrackets(PerSecond(rates.Of(value, earlier)));
   };
   std::string text = fmt::format("moetierd {}  {}  pid {}  up {}  {}, {} workers\n",
-                                 Printable(now.version()), StateText(now.state()), now.pid(),
+                                 WithoutControls(now.version()), StateText(now.state()), now.pid(),
                                  FormatDuration(std::chrono::seconds(now.uptime_seconds())),
-                                 Printable(now.cpu().instruction_set()), now.cpu().workers());
+                                 WithoutControls(now.cpu().instruction_set()), now.cpu().workers());
   text +=
       fmt::format("calls {}{}  rows {}{}  queued {} of {}", now.requests(),
                   rate(now.requests(), before ? before->requests() : 0), now.rows(),
@@ -140,9 +140,9 @@ std::string Pools(const v1::StatusReply& now, const Rates& rates) {
   std::string sums;
   for (const v1::PoolStatus& pool : now.pools()) {
     sums +=
-        fmt::format("{}: {} of {} in use{}\n", Printable(pool.name()),
+        fmt::format("{}: {} of {} in use{}\n", WithoutControls(pool.name()),
                     FormatSize(Bytes(pool.bytes_used())), FormatSize(Bytes(pool.bytes_budget())),
-                    pool.page_size().empty() ? "" : ", pages " + Printable(pool.page_size()));
+                    pool.page_size().empty() ? "" : ", pages " + WithoutControls(pool.page_size()));
     for (const v1::SizeClassStatus& entry : pool.classes()) {
       table.AddRow({pool.name(), entry.model_name(), FormatSize(Bytes(entry.slot_bytes())),
                     fmt::to_string(entry.slots()), fmt::to_string(entry.resident()),
@@ -192,7 +192,7 @@ std::string Reader(const v1::StatusReply& now, const Rates& rates) {
   return fmt::format(
       "\nNVMe {}: {} records, {}; {}, {}; latency p50 {:.0f} us, p99 {:.0f} us; {} in flight, {} "
       "queued, {} cancelled, {} errors\n",
-      Printable(reader.description()), reader.reads(), FormatSize(Bytes(reader.bytes())),
+      WithoutControls(reader.description()), reader.reads(), FormatSize(Bytes(reader.bytes())),
       PerSecond(reads), BytesPerSecond(bytes), reader.latency_us_p50(), reader.latency_us_p99(),
       reader.in_flight(), reader.queued(), reader.cancelled(), reader.errors());
 }
@@ -227,16 +227,17 @@ std::string Troubles(const v1::StatusReply& now) {
   for (const v1::ModelStatus& model : now.models()) {
     for (const v1::QuarantinedExpert& expert : model.quarantined()) {
       text += fmt::format("quarantined: {} blk.{} expert {} at {} of {}: {}\n",
-                          Printable(model.model().name()), expert.layer(), expert.expert(),
-                          expert.offset(), Printable(expert.file()), Printable(expert.message()));
+                          WithoutControls(model.model().name()), expert.layer(), expert.expert(),
+                          expert.offset(), WithoutControls(expert.file()),
+                          WithoutControls(expert.message()));
     }
   }
   for (const v1::Fallback& fallback : now.fallbacks()) {
-    text += fmt::format("fallback: {} ({}): {}\n", Printable(fallback.name()), fallback.count(),
-                        Printable(fallback.reason()));
+    text += fmt::format("fallback: {} ({}): {}\n", WithoutControls(fallback.name()),
+                        fallback.count(), WithoutControls(fallback.reason()));
   }
   for (const std::string& warning : now.warnings()) {
-    text += fmt::format("warning: {}\n", Printable(warning));
+    text += fmt::format("warning: {}\n", WithoutControls(warning));
   }
   return text.empty() ? "" : "\n" + text;
 }

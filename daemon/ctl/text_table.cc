@@ -13,7 +13,7 @@ TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns))
 void TextTable::AddRow(std::vector<std::string> cells) {
   MOE_CHECK(cells.size() == columns_.size(), "{} cells for {} columns", cells.size(),
             columns_.size());
-  for (std::string& cell : cells) cell = Printable(cell);
+  for (std::string& cell : cells) cell = WithoutControls(cell);
   rows_.push_back(std::move(cells));
 }
 
@@ -43,7 +43,7 @@ std::string TextTable::Render() const {
   return out;
 }
 
-std::string Printable(std::string_view text) {
+std::string WithoutControls(std::string_view text) {
   std::string shown(text);
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';

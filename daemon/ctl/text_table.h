@@ -30,7 +30,7 @@ class TextTable {
 };
 
 // Control characters replaced by `?`.
-std::string Printable(std::string_view text);
+std::string WithoutControls(std::string_view text);
 
 }  // namespace moetier
 

@@ -57,14 +57,15 @@ std::string ReportText(const VerifyReport& report, bool repair) {
     const std::string verdict = record.repaired ? "repaired"
                                 : repair        ? "not repaired: " + record.repair_problem
                                                 : "damaged";
-    text +=
-        fmt::format("{}: {} at {} of {}, {} bytes: {}\n", PlaceOf(record), Printable(verdict),
-                    record.offset, Printable(record.path), record.bytes, Printable(record.problem));
+    text += fmt::format("{}: {} at {} of {}, {} bytes: {}\n", PlaceOf(record),
+                        WithoutControls(verdict), record.offset, WithoutControls(record.path),
+                        record.bytes, WithoutControls(record.problem));
   }
   const auto repaired = std::ranges::count(report.damaged, true, &DamagedRecord::repaired);
   text += fmt::format("{}: {} records, {}, {} damaged, {} of them repaired: {}\n",
-                      Printable(report.directory), report.records, FormatSize(Bytes(report.bytes)),
-                      report.damaged.size(), repaired, report.good() ? "good" : "NOT good");
+                      WithoutControls(report.directory), report.records,
+                      FormatSize(Bytes(report.bytes)), report.damaged.size(), repaired,
+                      report.good() ? "good" : "NOT good");
   if (!report.good() && !repair) {
     text += "run `moetierctl verify --repair` to make the damaged records again from the model\n";
   }
