@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "base/check.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/tune.h"
@@ -30,6 +34,14 @@ KernelVariant UntunedVariant(WeightType type) {
                    type == WeightType::kBF16 || type == WeightType::kF16;
   return {.row_groups = static_cast<uint8_t>(two ? 2 : 1), .prefetch = true};
 }
+
+#if defined(__x86_64__)
+// Clang 14's __builtin_cpu_supports does not know F16C.
+bool HasHalfConversion() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 }  // namespace
 
@@ -60,8 +72,7 @@ bool CpuSupports([[maybe_unused]] InstructionSet set) {
     case InstructionSet::kScalar:
       return true;
     case InstructionSet::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("f16c");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasHalfConversion();
     case InstructionSet::kAvx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
