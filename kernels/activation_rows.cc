@@ -1,72 +1,16 @@
 #include "kernels/activation_rows.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
-#include <limits>
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "kernels/cpu/elementwise.h"
 
 namespace moetier::kernels {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr uint32_t kMagnitude = 0x7FFFFFFF;
-constexpr uint32_t kInfinity = 0x7F800000;
-constexpr float kSmallest = 0x1p-100f;  // keeps 127 / m finite
-
-struct QuantisedBlock {
-  float scale;
-  float scaled_sum;
-  std::array<int32_t, 2> half_sums;
-};
-
-// Bits of the largest magnitude. Compared as integers: they order as the magnitudes do, with
-// infinity and then NaN on top, and such a maximum vectorises.
-uint32_t LargestMagnitude(const float* values) {
-  uint32_t largest = 0;
-  for (uint32_t i = 0; i < kActivationBlock; ++i) {
-    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & kMagnitude);
-  }
-  return largest;
-}
-
-// rint by adding 1.5 * 2^23, whose last bit is worth 1: the sum rounds to nearest even and its low
-// bits are the integer. |x| <= 127 here. Plain adds vectorise on every processor.
-int32_t RoundToInt(float x) {
-  constexpr float kShift = 12582912.0f;
-  return std::bit_cast<int32_t>(x + kShift) - std::bit_cast<int32_t>(kShift);
-}
-
-QuantisedBlock Quantise(const float* values, int8_t* codes) {
-  const uint32_t largest = LargestMagnitude(values);
-  if (largest >= kInfinity) {
-    std::memset(codes, 0, kActivationBlock);
-    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-    return {kNan, kNan, {0, 0}};
-  }
-  const float m = std::bit_cast<float>(largest);
-  if (m < kSmallest) {
-    std::memset(codes, 0, kActivationBlock);
-    return {0.0f, 0.0f, {0, 0}};
-  }
-  const float inverse = 127.0f / m;
-  QuantisedBlock block{m / 127.0f, 0.0f, {0, 0}};
-  for (uint32_t half = 0; half < 2; ++half) {
-    int32_t sum = 0;
-    for (uint32_t i = 16 * half; i < 16 * half + 16; ++i) {
-      const int32_t code = RoundToInt(values[i] * inverse);
-      codes[i] = static_cast<int8_t>(code);
-      sum += code;
-    }
-    block.half_sums[half] = sum;
-  }
-  block.scaled_sum = block.scale * static_cast<float>(block.half_sums[0] + block.half_sums[1]);
-  return block;
-}
-
 // Where the planes of a row with `blocks` blocks start, and its length.
 struct Planes {
   explicit Planes(size_t blocks)
@@ -80,6 +24,40 @@ struct Planes {
   size_t scaled_sums;
   size_t half_sums;
   size_t bytes;
+};
+
+// The same planes of one row, to write into.
+struct WritableRow {
+  WritableRow(std::byte* start, size_t blocks) : WritableRow(start, Planes(blocks)) {}
+  WritableRow(std::byte* start, const Planes& planes)
+      : values(reinterpret_cast<float*>(start)),
+        codes(reinterpret_cast<int8_t*>(start + planes.codes)),
+        scales(reinterpret_cast<float*>(start + planes.scales)),
+        scaled_sums(reinterpret_cast<float*>(start + planes.scaled_sums)),
+        half_sums(reinterpret_cast<int32_t*>(start + planes.half_sums)) {}
+
+  void Put(size_t block, const float* from, size_t width, ElementwiseCode code) const {
+    float* kept = values + block * kActivationBlock;
+    if (width == kActivationBlock) {
+      std::memcpy(kept, from, kActivationBlock * sizeof(float));
+    } else {
+      std::copy_n(from, width, kept);
+      std::fill(kept + width, kept + kActivationBlock, 0.0f);
+      from = kept;
+    }
+    // A whole block is read where it came from: a wide load of the copy would wait for its stores.
+    const QuantisedBlock quantised = QuantiseBlock(code, from, codes + block * kActivationBlock);
+    scales[block] = quantised.scale;
+    scaled_sums[block] = quantised.scaled_sum;
+    half_sums[2 * block] = quantised.half_sums[0];
+    half_sums[2 * block + 1] = quantised.half_sums[1];
+  }
+
+  float* values;
+  int8_t* codes;
+  float* scales;
+  float* scaled_sums;
+  int32_t* half_sums;
 };
 
 }  // namespace
@@ -104,25 +82,17 @@ void ActivationRows::PutBlock(uint32_t row, uint32_t block, std::span<const floa
   const uint32_t width = std::min(kActivationBlock, columns_ - block * kActivationBlock);
   MOE_CHECK(values.size() == width, "{} values for block {} of width {}", values.size(), block,
             width);
-  std::byte* start = RowStart(row);
-  const Planes planes(blocks_);
-  float* kept = reinterpret_cast<float*>(start) + size_t{block} * kActivationBlock;
-  std::memcpy(kept, values.data(), values.size_bytes());
-  std::fill(kept + width, kept + kActivationBlock, 0.0f);
-  const QuantisedBlock quantised = Quantise(
-      kept, reinterpret_cast<int8_t*>(start + planes.codes) + size_t{block} * kActivationBlock);
-  reinterpret_cast<float*>(start + planes.scales)[block] = quantised.scale;
-  reinterpret_cast<float*>(start + planes.scaled_sums)[block] = quantised.scaled_sum;
-  std::memcpy(reinterpret_cast<int32_t*>(start + planes.half_sums) + size_t{2} * block,
-              quantised.half_sums.data(), sizeof quantised.half_sums);
+  WritableRow(RowStart(row), blocks_).Put(block, values.data(), width, BestElementwiseCode());
 }
 
 void ActivationRows::PutRow(uint32_t row, std::span<const float> values) {
   MOE_CHECK(values.size() == columns_, "{} values for a row of {}", values.size(), columns_);
-  for (uint32_t block = 0; block < blocks_; ++block) {
-    const size_t first = size_t{block} * kActivationBlock;
-    PutBlock(row, block,
-             values.subspan(first, std::min<size_t>(kActivationBlock, columns_ - first)));
+  const WritableRow writable(RowStart(row), blocks_);
+  const ElementwiseCode code = BestElementwiseCode();
+  for (size_t block = 0; block < blocks_; ++block) {
+    const size_t first = block * kActivationBlock;
+    const size_t width = std::min<size_t>(kActivationBlock, columns_ - first);
+    writable.Put(block, values.data() + first, width, code);
   }
 }
 
