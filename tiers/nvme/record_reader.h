@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "base/fallback.h"
 #include "base/ids.h"
 #include "base/result.h"
 
@@ -15,11 +17,12 @@ namespace moetier {
 enum class FileId : uint32_t {};
 
 // One aligned piece of a read. offset, length and address are multiples of kRecordAlignment, but
-// the last piece of a file may reach past its end: `needed` is how many bytes must arrive.
+// the last piece of a file may reach past its end: `needed` is how many bytes must arrive, and
+// bytes after the block that holds the last of them are not read.
 struct ReadSegment {
   FileId file{};
   uint64_t offset = 0;
-  std::span<std::byte> destination;
+  std::span<std::byte> destination{};
   uint64_t needed = 0;
 };
 
@@ -30,7 +33,7 @@ inline constexpr size_t kMaxReadSegments = 6;  // an expert in place: three matr
 struct ReadRequest {
   uint64_t id = 0;  // the caller's; unique among its unfinished ones
   Urgency urgency = Urgency::kDemand;
-  std::array<ReadSegment, kMaxReadSegments> segments;
+  std::array<ReadSegment, kMaxReadSegments> segments{};
   uint32_t segment_count = 0;
 };
 
@@ -63,7 +66,9 @@ struct ReaderStats {
 };
 
 // Reads records from files. Demand passes prefetch; a request completes exactly once.
-// Threads: Submit and Cancel from any thread.
+// Threads:  Submit, Cancel, stats and fallbacks from any thread, the listener's included; AddFile
+//           and RemoveFile from any thread but the listener's.
+// Lifetime: the destructor cancels what is unfinished and returns after the last completion.
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
@@ -80,6 +85,8 @@ class RecordReader {
   [[nodiscard]] virtual ReaderStats stats() const = 0;
   // "io_uring, direct" / "preadv, buffered (direct refused by ...: Invalid argument)".
   [[nodiscard]] virtual std::string description() const = 0;
+  // What could not be had as wanted, files added so far included; each name once.
+  [[nodiscard]] virtual std::vector<Fallback> fallbacks() const = 0;
 };
 
 }  // namespace moetier

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -19,6 +20,7 @@ struct Extent {
   uint32_t file = 0;  // index into ExpertStore::files()
   uint64_t offset = 0;
   uint64_t bytes = 0;
+  friend bool operator==(const Extent&, const Extent&) = default;
 };
 
 // The extents of one record, in the order in which Land wants them. At most one a part.

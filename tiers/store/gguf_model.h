@@ -38,6 +38,8 @@ struct GgufTensor {
   uint64_t bytes = 0;                         // lies inside the file (checked)
 };
 
+struct GgufFile;
+
 // The header of one model: all shards' metadata and tensor tables. Holds no tensor data and no open
 // file. Threads: immutable after Open.
 class GgufModel {
@@ -59,12 +61,21 @@ class GgufModel {
   [[nodiscard]] const GgufTensor* FindTensor(std::string_view name) const;
   [[nodiscard]] std::span<const GgufTensor> tensors() const { return tensors_; }
   [[nodiscard]] std::span<const std::string> shard_paths() const { return shard_paths_; }
+  // Bytes of each shard's file when it was read.
+  [[nodiscard]] std::span<const uint64_t> shard_bytes() const { return shard_bytes_; }
+  // All keys: the first shard's, without the split.* keys of the others.
+  [[nodiscard]] const std::map<std::string, GgufValue, std::less<>>& metadata() const {
+    return metadata_;
+  }
 
  private:
+  static GgufModel FromFiles(std::vector<GgufFile> files);
+
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
   std::map<std::string, size_t, std::less<>> tensor_index_;
   std::vector<std::string> shard_paths_;
+  std::vector<uint64_t> shard_bytes_;
 };
 
 }  // namespace moetier

@@ -25,10 +25,12 @@ struct PartSource {
 };
 
 // A layer's router, kept with the model for prefetch: tensors by name, absent where the model has
-// none (`bias` is exp_probs_b, added to the scores for the choice only).
+// none (`bias` is exp_probs_b, added to the scores for the choice only; `logit_bias` is
+// ffn_gate_inp.bias, added before the score function).
 struct RouterSource {
   std::optional<GgufTensor> weight;
   std::optional<GgufTensor> bias;
+  std::optional<GgufTensor> logit_bias;
 };
 
 struct MoeLayerSource {
@@ -46,7 +48,7 @@ struct MoeModel {
 struct MoeModelOptions {
   kernels::RecordForm form = kernels::RecordForm::kRows16;
   // For architectures whose activation we do not know; else it is an error to be asked for it.
-  std::optional<kernels::Activation> activation;
+  std::optional<kernels::Activation> activation = std::nullopt;
 };
 
 // Finds expert tensors by exact name and checks every shape. kUnsupportedType (tensor and type)
@@ -55,7 +57,8 @@ struct MoeModelOptions {
 Result<MoeModel> ReadMoeModel(const GgufModel& gguf, const MoeModelOptions& options);
 
 // xxh3 over the architecture's keys and the expert tensor table (name, type, shape) plus 64 sampled
-// 4 KiB blocks of expert bytes. Reads the shards.
+// 4 KiB blocks of expert bytes, all in the order of tensor names: the same for the same tensors
+// whatever their path, order and shards. Reads the shards.
 Result<uint64_t> ModelFingerprint(const GgufModel& gguf, const MoeModel& model);
 
 }  // namespace moetier

@@ -1,0 +1,141 @@
+#ifndef MOETIER_CONFIG_CONFIG_H_
+#define MOETIER_CONFIG_CONFIG_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+// The daemon's configuration as typed values. Every key, its default and its meaning stand in
+// config/moetierd.yaml. main.cc turns this into each class's own Options; no class sees it whole.
+
+namespace moetier {
+
+struct SocketConfig {
+  std::string path;      // absolute
+  uint32_t mode = 0660;  // permission bits of the socket file
+  std::string group;     // the socket file's group; empty leaves the daemon's own
+  friend bool operator==(const SocketConfig&, const SocketConfig&) = default;
+};
+
+// Only with TLS and a token: all four are set.
+struct TcpConfig {
+  std::string address;  // host:port, [v6]:port
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string token_file;
+  friend bool operator==(const TcpConfig&, const TcpConfig&) = default;
+};
+
+// A share of the model's expert bytes, above 0 and at most 100.
+struct Percent {
+  double value = 0;
+  friend bool operator==(const Percent&, const Percent&) = default;
+};
+using MemoryBudget = std::variant<Bytes, Percent>;
+
+// `budget` in bytes, where `total` is the model's expert bytes; a percentage is rounded up.
+Bytes ResolveBudget(const MemoryBudget& budget, Bytes total);
+
+enum class VerifyOnLanding : uint8_t { kAlways, kFirst, kNever };
+enum class ExactMode : uint8_t { kStall };  // a miss waits for its read; nothing is masked
+
+struct ModelConfig {
+  std::string name;  // letters, digits, `.`, `_`, `-`; unique
+  std::string path;  // a store directory or a GGUF file served in place; absolute once loaded
+  MemoryBudget ram = Percent{100};
+  std::string policy = "lru";  // lru, clock, lfu:WINDOW:HALF_LIFE or static; the syntax is checked
+  VerifyOnLanding verify_on_landing = VerifyOnLanding::kFirst;
+  ExactMode exact = ExactMode::kStall;
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+};
+
+enum class InstructionSetChoice : uint8_t { kAuto, kScalar, kAvx2, kAvx512 };
+
+struct CpuConfig {
+  uint32_t workers = 0;  // threads; 0 = one a core that this process may use
+  InstructionSetChoice instruction_set = InstructionSetChoice::kAuto;
+  bool tune = true;  // measure the kernels' shapes at start
+  friend bool operator==(const CpuConfig&, const CpuConfig&) = default;
+};
+
+enum class ReadEngine : uint8_t { kAuto, kIoUring, kPreadv };
+enum class ReadMode : uint8_t { kAuto, kDirect, kBuffered };
+
+struct NvmeConfig {
+  ReadEngine engine = ReadEngine::kAuto;
+  ReadMode mode = ReadMode::kAuto;
+  uint32_t queue_depth = 32;  // reads in flight
+  friend bool operator==(const NvmeConfig&, const NvmeConfig&) = default;
+};
+
+enum class ArenaKind : uint8_t { kPrivate, kShared };
+
+struct MemoryConfig {
+  ArenaKind arena = ArenaKind::kPrivate;
+  bool huge_pages = true;
+  bool lock = false;  // mlock the arenas
+  friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
+};
+
+struct LimitsConfig {
+  uint32_t sessions = 64;
+  uint32_t max_rows = 2048;     // rows in one call
+  uint32_t max_in_flight = 64;  // unanswered calls of one session
+  Bytes max_message_bytes = 64_MiB;
+  uint32_t queue = 1024;  // calls waiting in the daemon, over all sessions
+  friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
+};
+
+enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
+
+struct DaemonConfig {
+  std::string state_directory;  // absolute once loaded; the lock file lies here
+  SocketConfig socket;
+  std::optional<TcpConfig> tcp;
+  std::string store_root;  // relative model paths start here; absolute once loaded
+  std::vector<ModelConfig> models;
+  std::vector<std::string> model_roots;  // a client's Load may name only paths below these
+  CpuConfig cpu;
+  NvmeConfig nvme;
+  MemoryConfig memory;
+  LimitsConfig limits;
+  LogLevel log_level = LogLevel::kInfo;
+  bool watchdog = true;  // ping systemd when the unit asks for it (WatchdogSec)
+  friend bool operator==(const DaemonConfig&, const DaemonConfig&) = default;
+};
+
+inline constexpr Bytes kMaxConfigBytes = 256_KiB;  // some thousand models
+
+// What the text says, defaults elsewhere; directories that it does not name stay empty. Pure.
+// kInvalidArgument, kBadConfig: "FILE:LINE: KEY: what is wrong; allowed: ...". Any bytes may come
+// in: no aliases, depth, node count and size bounded.
+Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_name);
+
+// A variable of the environment, none when unset or empty.
+using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
+EnvironmentLookup ProcessEnvironment();
+
+// Overrides (they win over the file): MOETIER_SOCKET, MOETIER_STATE_DIRECTORY, MOETIER_STORE_ROOT,
+// MOETIER_INSTRUCTION_SET, MOETIER_CPU_WORKERS, MOETIER_NVME_ENGINE, MOETIER_NVME_MODE,
+// MOETIER_LOG_LEVEL. A bad value is refused like one in the file, with the variable's name.
+// Then fills what is still empty: systemd's STATE_DIRECTORY and RUNTIME_DIRECTORY, else XDG's
+// directories for a user, else /var/lib/moetierd and /run/moetierd; makes model paths absolute.
+Status ApplyEnvironment(const EnvironmentLookup& environment, DaemonConfig& config);
+
+// ReadTextFile, ParseConfig and ApplyEnvironment with the process's environment.
+Result<DaemonConfig> LoadConfig(const std::string& path);
+
+// Where a client finds the daemon: MOETIER_SOCKET, else the directories that ApplyEnvironment
+// would choose.
+std::string DefaultSocketPath(const EnvironmentLookup& environment);
+
+}  // namespace moetier
+
+#endif  // MOETIER_CONFIG_CONFIG_H_

@@ -1,0 +1,226 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "config/config.h"
+#include "config/config_fields.h"
+
+namespace moetier {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, VerifyOnLanding>, 3> kVerifyChoices = {
+    {{"always", VerifyOnLanding::kAlways},
+     {"first", VerifyOnLanding::kFirst},
+     {"never", VerifyOnLanding::kNever}}};
+constexpr std::array<std::pair<std::string_view, ExactMode>, 1> kExactChoices = {
+    {{"stall", ExactMode::kStall}}};
+constexpr std::array<std::pair<std::string_view, ArenaKind>, 2> kArenaChoices = {
+    {{"private", ArenaKind::kPrivate}, {"shared", ArenaKind::kShared}}};
+
+using Read = std::function<Status(const ConfigNode&, const ConfigPlace&)>;
+
+// A reader that stores what `parse(text, place)` gives.
+template <typename T, typename Parse>
+Read Into(T& target, std::string_view wanted, Parse parse) {
+  return [&target, wanted, parse](const ConfigNode& node, const ConfigPlace& place) -> Status {
+    ASSIGN_OR_RETURN(const std::string_view text, ScalarText(node, place, wanted));
+    ASSIGN_OR_RETURN(target, parse(text, place));
+    return Ok();
+  };
+}
+
+template <typename E>
+Read Choice(E& target, Choices<E> choices) {
+  return Into(target, "one word", [choices](std::string_view text, const ConfigPlace& place) {
+    return ParseChoice<E>(text, choices, place);
+  });
+}
+
+Read Count(uint32_t& target, uint32_t least, uint32_t most) {
+  return Into(target, "a whole number",
+              [least, most](std::string_view text, const ConfigPlace& place) {
+                return ParseCount(text, least, most, place);
+              });
+}
+
+Read Bool(bool& target) { return Into(target, "true, false", ParseBool); }
+Read Path(std::string& target) { return Into(target, "an absolute path", ParseAbsolutePath); }
+Read Text(std::string& target) { return Into(target, "text", ParseText); }
+
+Read ListOf(std::string_view wanted, const Read& read_item) {
+  return [wanted, read_item](const ConfigNode& node, const ConfigPlace& place) -> Status {
+    if (node.kind == ConfigNode::Kind::kNull) return Ok();
+    if (node.kind != ConfigNode::Kind::kList) {
+      return place.Refuse("a list is expected here", wanted);
+    }
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      const ConfigNode& item = node.items[i];
+      const std::string key = fmt::format("{}[{}]", place.key, i);
+      RETURN_IF_ERROR(read_item(item, ConfigPlace{place.file, item.line, key}));
+    }
+    return Ok();
+  };
+}
+
+Status ReadSocket(const ConfigNode& node, const ConfigPlace& place, SocketConfig& socket) {
+  const std::array fields = {
+      ConfigField{"path", Path(socket.path)},
+      ConfigField{"mode", Into(socket.mode, "octal permission bits such as 0660", ParseFileMode)},
+      ConfigField{"group", Text(socket.group)},
+  };
+  return ReadMap(node, place, fields);
+}
+
+Status ReadTcp(const ConfigNode& node, const ConfigPlace& place, std::optional<TcpConfig>& out) {
+  if (node.kind == ConfigNode::Kind::kNull) return Ok();  // all its keys commented out
+  TcpConfig tcp;
+  const std::array fields = {
+      ConfigField{"address", Into(tcp.address, "HOST:PORT", ParseAddress)},
+      ConfigField{"tls_certificate", Path(tcp.tls_certificate)},
+      ConfigField{"tls_key", Path(tcp.tls_key)},
+      ConfigField{"token_file", Path(tcp.token_file)},
+  };
+  RETURN_IF_ERROR(ReadMap(node, place, fields));
+  const std::array<std::pair<std::string_view, const std::string*>, 4> needed = {
+      {{"address", &tcp.address},
+       {"tls_certificate", &tcp.tls_certificate},
+       {"tls_key", &tcp.tls_key},
+       {"token_file", &tcp.token_file}}};
+  for (const auto& [key, value] : needed) {
+    if (!value->empty()) continue;
+    return place.Refuse(fmt::format("`{}` is missing", key),
+                        "address, tls_certificate, tls_key and token_file together, since TCP is "
+                        "served only with TLS and a token");
+  }
+  out = std::move(tcp);
+  return Ok();
+}
+
+Status ReadModel(const ConfigNode& node, const ConfigPlace& place, DaemonConfig& config) {
+  ModelConfig model;
+  const std::array fields = {
+      ConfigField{"name", Into(model.name, "a name", ParseModelName)},
+      ConfigField{"path", Text(model.path)},
+      ConfigField{"ram", Into(model.ram, "a size or a share", ParseBudget)},
+      ConfigField{"policy", Into(model.policy, "a policy", ParsePolicy)},
+      ConfigField{"verify_on_landing",
+                  Choice<VerifyOnLanding>(model.verify_on_landing, kVerifyChoices)},
+      ConfigField{"exact", Choice<ExactMode>(model.exact, kExactChoices)},
+  };
+  RETURN_IF_ERROR(ReadMap(node, place, fields));
+  for (const auto& [key, value] : {std::pair{"name", &model.name}, {"path", &model.path}}) {
+    if (value->empty()) {
+      return place.Refuse(fmt::format("`{}` is missing", key),
+                          "name and path, and what is "
+                          "optional: ram, policy, verify_on_landing, exact");
+    }
+  }
+  const auto twin = std::ranges::find(config.models, model.name, &ModelConfig::name);
+  if (twin != config.models.end()) {
+    return place.Refuse(fmt::format("the name `{}` is given twice", model.name),
+                        "one entry a name");
+  }
+  config.models.push_back(std::move(model));
+  return Ok();
+}
+
+Status ReadModels(const ConfigNode& node, const ConfigPlace& place, DaemonConfig& config) {
+  const Read read_root = [&config](const ConfigNode& item, const ConfigPlace& here) {
+    return Path(config.model_roots.emplace_back())(item, here);
+  };
+  const Read read_model = [&config](const ConfigNode& item, const ConfigPlace& here) {
+    return ReadModel(item, here, config);
+  };
+  const std::array fields = {
+      ConfigField{"roots", ListOf("a list of absolute directories", read_root)},
+      ConfigField{"load", ListOf("a list of models, each with name and path", read_model)},
+  };
+  return ReadMap(node, place, fields);
+}
+
+Status ReadCpu(const ConfigNode& node, const ConfigPlace& place, CpuConfig& cpu) {
+  const std::array fields = {
+      ConfigField{"workers", Into(cpu.workers, "auto or a number of threads", ParseWorkers)},
+      ConfigField{"instruction_set", Choice(cpu.instruction_set, InstructionSetChoices())},
+      ConfigField{"tune", Bool(cpu.tune)},
+  };
+  return ReadMap(node, place, fields);
+}
+
+Status ReadNvme(const ConfigNode& node, const ConfigPlace& place, NvmeConfig& nvme) {
+  const std::array fields = {
+      ConfigField{"engine", Choice(nvme.engine, ReadEngineChoices())},
+      ConfigField{"mode", Choice(nvme.mode, ReadModeChoices())},
+      ConfigField{"queue_depth", Count(nvme.queue_depth, 1, 1024)},
+  };
+  return ReadMap(node, place, fields);
+}
+
+Status ReadMemory(const ConfigNode& node, const ConfigPlace& place, MemoryConfig& memory) {
+  const std::array fields = {
+      ConfigField{"arena", Choice<ArenaKind>(memory.arena, kArenaChoices)},
+      ConfigField{"huge_pages", Bool(memory.huge_pages)},
+      ConfigField{"lock", Bool(memory.lock)},
+  };
+  return ReadMap(node, place, fields);
+}
+
+Status ReadLimits(const ConfigNode& node, const ConfigPlace& place, LimitsConfig& limits) {
+  const auto message_bytes = [](std::string_view text, const ConfigPlace& here) {
+    return ParseByteLimit(text, 64_KiB, 1_GiB, here);
+  };
+  const std::array fields = {
+      ConfigField{"sessions", Count(limits.sessions, 1, 4096)},
+      ConfigField{"max_rows", Count(limits.max_rows, 1, 65536)},
+      ConfigField{"max_in_flight", Count(limits.max_in_flight, 1, 4096)},
+      ConfigField{"max_message_bytes", Into(limits.max_message_bytes, "a size", message_bytes)},
+      ConfigField{"queue", Count(limits.queue, 1, 65536)},
+  };
+  return ReadMap(node, place, fields);
+}
+
+// A section whose reader takes its own part of the config.
+template <typename T, typename ReadPart>
+Read Section(T& part, ReadPart read) {
+  return [&part, read](const ConfigNode& node, const ConfigPlace& place) {
+    return read(node, place, part);
+  };
+}
+
+Status ReadLog(const ConfigNode& node, const ConfigPlace& place, LogLevel& level) {
+  const std::array fields = {ConfigField{"level", Choice(level, LogLevelChoices())}};
+  return ReadMap(node, place, fields);
+}
+
+}  // namespace
+
+Bytes ResolveBudget(const MemoryBudget& budget, Bytes total) {
+  if (const Bytes* bytes = std::get_if<Bytes>(&budget)) return *bytes;
+  const double share = std::get<Percent>(budget).value / 100;
+  if (share >= 1) return total;  // exact where a double is not
+  return Bytes(static_cast<uint64_t>(std::ceil(static_cast<double>(total.count()) * share)));
+}
+
+Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_name) {
+  ASSIGN_OR_RETURN(const ConfigNode root, ReadYaml(text, file_name));
+  DaemonConfig config;
+  const std::array fields = {
+      ConfigField{"state_directory", Path(config.state_directory)},
+      ConfigField{"socket", Section(config.socket, ReadSocket)},
+      ConfigField{"tcp", Section(config.tcp, ReadTcp)},
+      ConfigField{"store_root", Path(config.store_root)},
+      ConfigField{"models", Section(config, ReadModels)},
+      ConfigField{"cpu", Section(config.cpu, ReadCpu)},
+      ConfigField{"nvme", Section(config.nvme, ReadNvme)},
+      ConfigField{"memory", Section(config.memory, ReadMemory)},
+      ConfigField{"limits", Section(config.limits, ReadLimits)},
+      ConfigField{"log", Section(config.log_level, ReadLog)},
+      ConfigField{"watchdog", Bool(config.watchdog)},
+  };
+  RETURN_IF_ERROR(ReadMap(root, ConfigPlace{file_name, root.line, ""}, fields));
+  return config;
+}
+
+}  // namespace moetier

@@ -1,0 +1,88 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_CPU_LANE_H_
+#define MOETIER_DAEMON_SCHEDULING_CPU_LANE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "kernels/activation_rows.h"
+#include "kernels/expert_ffn.h"
+
+namespace moetier {
+
+// One expert and the rows that picked it. y[i] receives the expert's output for tokens[i],
+// [hidden] f32 with room for whole units of 32, without the router weight.
+struct LaneTask {
+  kernels::ExpertView expert;
+  std::span<const kernels::ActivationRow> tokens;
+  std::span<float* const> y;
+};
+
+// Computes experts on the CPU with persistent workers. A run has two phases (gate/up, down); in
+// each the units of all its tasks are claimed from one counter, so uneven experts balance. Threads:
+// Run by one thread at a time, which is worker 0; the others spin for a bounded time between runs,
+// then sleep on a futex. The bits do not depend on the number of workers. Memory:  grows to the
+// largest run and stays.
+class CpuLane {
+ public:
+  struct Options {
+    uint32_t workers = 1;      // worker 0 included
+    bool pin_workers = false;  // worker i to the i-th allowed CPU (worker 0 is the caller's affair)
+  };
+
+  CpuLane(const Options& options, const kernels::ExpertKernels& kernels);
+  ~CpuLane();
+  CpuLane(const CpuLane&) = delete;
+  CpuLane& operator=(const CpuLane&) = delete;
+
+  // Returns when every y is written.
+  void Run(std::span<const LaneTask> tasks);
+
+  [[nodiscard]] uint32_t workers() const { return options_.workers; }
+
+ private:
+  // One claim counter and one completion counter; on lines of their own, since all workers hit
+  // them.
+  struct alignas(64) Phase {
+    std::atomic<uint32_t> next{0};
+    alignas(64) std::atomic<uint32_t> done{0};
+    uint32_t total = 0;
+  };
+  struct Unit {
+    uint32_t task;
+    uint32_t unit;
+  };
+
+  void WorkerLoop(uint32_t worker);
+  void RunPhases();
+  void Claim(Phase& phase, std::span<const Unit> units, void (CpuLane::*run)(Unit));
+  void RunGateUp(Unit unit);
+  void RunDown(Unit unit);
+  void PinToCpu(uint32_t worker);
+
+  const Options options_;
+  const kernels::ExpertKernels& kernels_;
+
+  // The run in progress; written by Run while the gate is closed, read by workers inside it.
+  std::span<const LaneTask> tasks_;
+  std::vector<Unit> gate_up_units_;
+  std::vector<Unit> down_units_;
+  std::vector<uint32_t> first_h_row_;  // per task
+  kernels::ActivationRows h_;
+  Phase gate_up_;
+  Phase down_;
+
+  // Bits 0..7 workers inside, bit 8 open, bits 9.. run number. Entering needs the open bit, so a
+  // worker that wakes late cannot touch a run that has ended. Acquire/release order the run's
+  // fields.
+  std::atomic<uint32_t> gate_{0};
+  std::atomic<bool> stopping_{false};
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_CPU_LANE_H_

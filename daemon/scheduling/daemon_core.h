@@ -1,0 +1,102 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_DAEMON_CORE_H_
+#define MOETIER_DAEMON_SCHEDULING_DAEMON_CORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "daemon/scheduling/layer_call.h"
+#include "daemon/scheduling/status_snapshot.h"
+#include "tiers/store/expert_store.h"
+#include "tiers/store/model_geometry.h"
+
+namespace moetier {
+
+enum class ModelState : uint8_t { kLoading, kReady, kUnloading };
+
+// What is fixed about a loaded model.
+struct ModelInfo {
+  ModelId id{};
+  std::string name;  // the handle that sessions attach to
+  uint64_t fingerprint = 0;
+  // Shared because a request being validated may outlive the model's unload.
+  std::shared_ptr<const ModelGeometry> geometry;
+  ModelState state = ModelState::kReady;
+  StoreKind store_kind = StoreKind::kPackedRows16;
+  std::string directory;
+  std::vector<std::string> source_paths;
+  std::string arithmetic;  // names the definition that fixes the output's bits
+};
+
+struct LoadSpec {
+  std::string name;
+  std::string directory;           // already checked against the configured roots
+  std::optional<Bytes> ram_bytes;  // none = what the configuration says
+};
+
+// How far a load or a verify has come; totals are 0 while unknown.
+struct ModelProgress {
+  std::string stage;
+  Bytes bytes_done;
+  Bytes bytes_total;
+  uint64_t records_done = 0;
+  uint64_t records_total = 0;
+  std::string message;
+  std::vector<QuarantineSnapshot> faulty;  // found since the progress before
+};
+// The listener's answer: whether the work should go on.
+enum class GoOn : uint8_t { kYes, kNo };
+// Called on the thread that called LoadModel or VerifyModel.
+using ProgressListener = std::function<GoOn(const ModelProgress&)>;
+
+// The daemon without its transports: models, tiers and the executor. Transports translate, validate
+// and call it; a test replaces it.
+// Threads: every method from any thread. Submit, Find*, ListModels, Snapshot and SessionEnded do
+// not
+//           block for I/O; the others may take as long as the disk does.
+class DaemonCore {
+ public:
+  virtual ~DaemonCore() = default;
+
+  // Queues a validated call. Calls are accounted and planned in the order of their submission.
+  // On an error `done` is never called: kUnavailable with kDraining (the daemon stops or the model
+  // unloads), kExhausted with kQuota (the queue is full), kNotFound with kUnknownModel.
+  virtual Status Submit(LayerCall call, LayerDone done) = 0;
+
+  [[nodiscard]] virtual std::optional<ModelInfo> FindModel(std::string_view name) const = 0;
+  [[nodiscard]] virtual std::optional<ModelInfo> ModelById(ModelId id) const = 0;
+  [[nodiscard]] virtual std::vector<ModelInfo> ListModels() const = 0;
+
+  // Returns once the model serves. kAlreadyExists when the name is taken; kCancelled, with nothing
+  // left behind, when the listener says kNo.
+  virtual Status LoadModel(const LoadSpec& spec, const ProgressListener& listener) = 0;
+  // Refuses new calls on the model, answers those under way, frees, returns.
+  virtual Status UnloadModel(std::string_view name) = 0;
+  // Reads every record; faulty ones are in the progress and are no error. kCancelled when the
+  // listener says kNo.
+  virtual Status VerifyModel(std::string_view name, const ProgressListener& listener) = 0;
+
+  // `experts` exist in the layer. Pin returns when they are resident.
+  virtual Status Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) = 0;
+  virtual Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) = 0;
+
+  [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
+
+  // The session is over: its queued calls end with kCancelled, whatever it held is freed.
+  virtual void SessionEnded(SessionId session) = 0;
+
+  // Refuses new calls with kDraining and returns when every accepted one has been answered.
+  virtual void Drain() = 0;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_DAEMON_CORE_H_

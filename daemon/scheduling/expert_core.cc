@@ -1,0 +1,243 @@
+#include "daemon/scheduling/expert_core.h"
+
+#include <sched.h>
+
+#include <array>
+#include <utility>
+
+#include "base/text_size.h"
+#include "daemon/scheduling/status_collector.h"
+#include "tiers/store/verifier.h"
+
+namespace moetier {
+namespace {
+
+constexpr std::array kTunedTypes = {
+    kernels::WeightType::kF32,  kernels::WeightType::kF16,  kernels::WeightType::kBF16,
+    kernels::WeightType::kQ8_0, kernels::WeightType::kQ4_0, kernels::WeightType::kQ4_K,
+    kernels::WeightType::kQ5_K, kernels::WeightType::kQ6_K, kernels::WeightType::kMXFP4,
+};
+
+uint32_t UsableCpus() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return static_cast<uint32_t>(CPU_COUNT(&allowed));
+}
+
+Error NotLoaded(std::string_view name) {
+  return Error{
+      ErrorCode::kNotFound, Reason::kUnknownModel,
+      fmt::format("no model `{}` is loaded; `moetierctl models` lists those that are", name)};
+}
+
+std::vector<ExpertKey> KeysOf(ModelId model, LayerIndex layer,
+                              std::span<const ExpertIndex> experts) {
+  std::vector<ExpertKey> keys;
+  for (const ExpertIndex expert : experts) keys.push_back({model, layer, expert});
+  return keys;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, const Clock& clock) {
+  const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
+  ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
+  // Here, since every kernel call reads the choice from now on.
+  const std::string tuned = options.tune_kernels ? kernels.Tune(kTunedTypes) : std::string();
+  const uint32_t workers = options.cpu_workers == 0 ? UsableCpus() : options.cpu_workers;
+  std::unique_ptr<ExpertCore> core(new ExpertCore(options, clock, std::move(kernels), workers));
+  ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
+  core->loader_.set_reader(core->reader_.get());
+  core->executor_.set_loader(&core->loader_);
+  core->executor_.Start();
+  return core;
+}
+
+ExpertCore::ExpertCore(const Options& options, const Clock& clock, kernels::ExpertKernels kernels,
+                       uint32_t workers)
+    : options_(options),
+      kernels_(std::move(kernels)),
+      lane_({.workers = workers, .pin_workers = options.pin_workers}, kernels_),
+      executor_(options.executor, clock, lane_),
+      loader_(executor_) {}
+
+ExpertCore::~ExpertCore() { executor_.Stop(); }
+
+Status ExpertCore::ClaimName(const std::string& name, ModelId& id) {
+  MutexLock lock(models_mu_);
+  for (const auto& [known, info] : models_) {
+    if (info.name != name) continue;
+    return Error{
+        ErrorCode::kAlreadyExists, Reason::kUnspecified,
+        fmt::format("a model `{}` is loaded already; unload it or choose another name", name)};
+  }
+  id = ModelId{next_model_++};
+  ModelInfo& info = models_[id];
+  info.id = id;
+  info.name = name;
+  info.state = ModelState::kLoading;
+  return Ok{};
+}
+
+Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& listener) {
+  ModelId id{};
+  RETURN_IF_ERROR(ClaimName(options.name, id));
+  ArenaOptions arena = options_.arena;
+  const std::string budget_name = fmt::format("models[{}].ram", options.name);
+  arena.what = budget_name;
+  arena.on_progress = [&](Bytes done, Bytes total) {
+    ModelProgress progress;
+    progress.stage = "populate";
+    progress.bytes_done = done;
+    progress.bytes_total = total;
+    (void)listener(progress);  // the arena is not half made: a load ends or fails
+  };
+  Result<std::unique_ptr<LoadedModel>> built = BuildModel(options, id, arena, *reader_);
+  if (!built.has_value()) {
+    MutexLock lock(models_mu_);
+    models_.erase(id);
+    return std::move(built).error();
+  }
+  std::unique_ptr<LoadedModel> model = std::move(built).value();
+  ModelInfo info;
+  info.id = id;
+  info.name = options.name;
+  info.fingerprint = model->store->fingerprint();
+  info.geometry = model->geometry;
+  info.state = ModelState::kReady;
+  info.store_kind = model->store->kind();
+  info.directory = options.directory;
+  info.source_paths.assign(model->store->source_paths().begin(),
+                           model->store->source_paths().end());
+  info.arithmetic = kArithmeticId;
+  executor_.AddModel(std::move(model));
+  MutexLock lock(models_mu_);
+  models_[id] = std::move(info);
+  return Ok{};
+}
+
+Status ExpertCore::LoadModel(const LoadSpec& spec, const ProgressListener& listener) {
+  ModelOptions options = options_.load_defaults;
+  options.name = spec.name;
+  options.directory = spec.directory;
+  if (spec.ram_bytes) options.ram = *spec.ram_bytes;
+  return Load(options, listener);
+}
+
+Status ExpertCore::UnloadModel(std::string_view name) {
+  ModelId id{};
+  {
+    MutexLock lock(models_mu_);
+    ModelInfo* info = FindReady(name);
+    if (info == nullptr) return NotLoaded(name);
+    info->state = ModelState::kUnloading;  // Submit refuses from here on
+    id = info->id;
+  }
+  std::unique_ptr<LoadedModel> model = executor_.RemoveModel(id);
+  CloseModel(std::move(model), *reader_);
+  MutexLock lock(models_mu_);
+  models_.erase(id);
+  return Ok{};
+}
+
+ModelInfo* ExpertCore::FindReady(std::string_view name) {
+  for (auto& [id, info] : models_) {
+    if (info.name == name && info.state == ModelState::kReady) return &info;
+  }
+  return nullptr;
+}
+
+Status ExpertCore::Submit(LayerCall call, LayerDone done) {
+  // Held until the message is sent, so that a removal that follows finds the call in the queue.
+  MutexLock lock(models_mu_);
+  const auto found = models_.find(call.model);
+  if (found == models_.end()) {
+    return Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded any more"};
+  }
+  if (found->second.state != ModelState::kReady) {
+    return Error{ErrorCode::kUnavailable, Reason::kDraining,
+                 fmt::format("model `{}` is being unloaded", found->second.name)};
+  }
+  return executor_.Submit(std::move(call), std::move(done));
+}
+
+std::optional<ModelInfo> ExpertCore::FindModel(std::string_view name) const {
+  MutexLock lock(models_mu_);
+  for (const auto& [id, info] : models_) {
+    if (info.name == name) return info;
+  }
+  return std::nullopt;
+}
+
+std::optional<ModelInfo> ExpertCore::ModelById(ModelId id) const {
+  MutexLock lock(models_mu_);
+  const auto found = models_.find(id);
+  if (found == models_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<ModelInfo> ExpertCore::ListModels() const {
+  MutexLock lock(models_mu_);
+  std::vector<ModelInfo> list;
+  for (const auto& [id, info] : models_) list.push_back(info);
+  return list;
+}
+
+Status ExpertCore::Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) {
+  return executor_.Pin(KeysOf(model, layer, experts));
+}
+
+Status ExpertCore::Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) {
+  executor_.Unpin(KeysOf(model, layer, experts));
+  return Ok{};
+}
+
+Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& listener) {
+  const std::optional<ModelInfo> info = FindModel(name);
+  if (!info || info->state != ModelState::kReady) return NotLoaded(name);
+  FileSystem& files = HostFileSystem();
+  const VerifyCallback on_record = [&](const VerifyProgress& at) {
+    ModelProgress progress;
+    progress.stage = "verify";
+    progress.bytes_done = Bytes(at.bytes_done);
+    progress.bytes_total = Bytes(at.bytes_total);
+    progress.records_done = at.records_done;
+    progress.records_total = at.records_total;
+    return listener(progress) == GoOn::kYes;
+  };
+  ASSIGN_OR_RETURN(const VerifyReport report,
+                   VerifyStore(info->directory, VerifyOptions{}, files, on_record));
+  ModelProgress last;
+  last.stage = "verify";
+  for (const DamagedRecord& record : report.damaged) {
+    last.faulty.push_back({.key = {info->id, record.layer, record.expert.value_or(ExpertIndex{})},
+                           .file = record.path,
+                           .offset = record.offset,
+                           .reason = Reason::kChecksum,
+                           .message = record.problem});
+  }
+  (void)listener(last);
+  return Ok{};
+}
+
+void ExpertCore::LiftQuarantines() {
+  for (const ModelInfo& info : ListModels()) executor_.LiftQuarantine(info.id);
+}
+
+StatusSnapshot ExpertCore::Snapshot() const {
+  StatusSnapshot snapshot;
+  executor_.Inspect([&](const LayerExecutor::View& view) { CollectModels(view, snapshot); });
+  snapshot.cpu = DescribeCpu(kernels_, lane_.workers());
+  snapshot.reader = DescribeReader(*reader_);
+  for (const Fallback& fallback : reader_->fallbacks()) {
+    snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
+  }
+  snapshot.queue_limit = options_.executor.max_queued_calls;
+  return snapshot;
+}
+
+void ExpertCore::SessionEnded(SessionId session) { executor_.EndSession(session); }
+
+void ExpertCore::Drain() { executor_.Stop(); }
+
+}  // namespace moetier

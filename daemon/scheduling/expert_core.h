@@ -1,0 +1,86 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_
+#define MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fallback.h"
+#include "base/mutex.h"
+#include "daemon/scheduling/cpu_lane.h"
+#include "daemon/scheduling/daemon_core.h"
+#include "daemon/scheduling/layer_executor.h"
+#include "daemon/scheduling/model_loading.h"
+#include "kernels/expert_ffn.h"
+#include "tiers/arena.h"
+#include "tiers/expert_loader.h"
+#include "tiers/nvme/create_reader.h"
+
+namespace moetier {
+
+// Names the arithmetic of ARCHITECTURE.md; a change of any output bit changes it.
+inline constexpr std::string_view kArithmeticId = "moetier-1/int8x32";
+
+// The daemon without its transports: models, the tiers under them, the executor.
+// Threads:  as DaemonCore says. Loads and unloads run one at a time on their callers' threads.
+// Lifetime: the destructor drains, then gives everything back.
+class ExpertCore final : public DaemonCore {
+ public:
+  struct Options {
+    std::optional<kernels::InstructionSet> instruction_set;  // none: the best of this host
+    bool tune_kernels = true;
+    uint32_t cpu_workers = 0;  // 0: one for each CPU that this process may use
+    bool pin_workers = true;
+    ReaderOptions reader;
+    ArenaOptions arena;  // on_progress and what are set by each load
+    LayerExecutor::Options executor;
+    ModelOptions load_defaults;  // policy, ram and check of models loaded by an operator
+  };
+
+  static Result<std::unique_ptr<ExpertCore>> Create(const Options& options, const Clock& clock);
+  ~ExpertCore() override;
+
+  // A model of the configuration. Progress as in DaemonCore::LoadModel.
+  Status Load(const ModelOptions& options, const ProgressListener& listener);
+  // Experts whose reads failed may be tried again, in every model.
+  void LiftQuarantines();
+
+  Status Submit(LayerCall call, LayerDone done) override;
+  [[nodiscard]] std::optional<ModelInfo> FindModel(std::string_view name) const override;
+  [[nodiscard]] std::optional<ModelInfo> ModelById(ModelId id) const override;
+  [[nodiscard]] std::vector<ModelInfo> ListModels() const override;
+  Status LoadModel(const LoadSpec& spec, const ProgressListener& listener) override;
+  Status UnloadModel(std::string_view name) override;
+  Status VerifyModel(std::string_view name, const ProgressListener& listener) override;
+  Status Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
+  Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
+  [[nodiscard]] StatusSnapshot Snapshot() const override;
+  void SessionEnded(SessionId session) override;
+  void Drain() override;
+
+ private:
+  ExpertCore(const Options& options, const Clock& clock, kernels::ExpertKernels kernels,
+             uint32_t workers);
+  Status ClaimName(const std::string& name, ModelId& id) EXCLUDES(models_mu_);
+  ModelInfo* FindReady(std::string_view name) REQUIRES(models_mu_);
+
+  const Options options_;
+  kernels::ExpertKernels kernels_;
+  CpuLane lane_;
+  mutable LayerExecutor executor_;        // asked for its state by Snapshot
+  ExpertLoader loader_;                   // lands into the executor
+  std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it
+
+  mutable Mutex models_mu_;
+  std::map<ModelId, ModelInfo> models_ GUARDED_BY(models_mu_);
+  uint16_t next_model_ GUARDED_BY(models_mu_) = 1;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_

@@ -1,0 +1,531 @@
+#include "daemon/scheduling/layer_executor.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace moetier {
+namespace {
+
+constexpr uint32_t kWavesInPlay = 2;   // of one batch: one computes while the next is read
+constexpr uint32_t kLargestWave = 64;  // experts; more would make others wait without a gain
+constexpr uint32_t kExpertsARun = 16;  // then messages are looked at again
+constexpr uint32_t kDecodeRows = 8;    // larger batches load experts to the cold end
+
+uint32_t Microseconds(std::chrono::nanoseconds time) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  return static_cast<uint32_t>(std::clamp<int64_t>(us, 0, UINT32_MAX));
+}
+
+}  // namespace
+
+LayerExecutor::LayerExecutor(const Options& options, const Clock& clock, CpuLane& lane)
+    : options_(options), clock_(clock), lane_(lane) {}
+
+LayerExecutor::~LayerExecutor() { Stop(); }
+
+void LayerExecutor::Start() {
+  {
+    MutexLock lock(lifecycle_mu_);
+    running_ = true;
+  }
+  thread_ = std::jthread([this] {
+    pthread_setname_np(pthread_self(), "executor");
+    Loop();
+  });
+}
+
+void LayerExecutor::Stop() {
+  stopping_.store(true);
+  mailbox_.Send(Control{[] {}});
+  if (thread_.joinable()) thread_.join();
+}
+
+Status LayerExecutor::Submit(LayerCall call, LayerDone done) {
+  // Counted before `stopping_` is read: the loop ends only when it has seen both stop and zero.
+  const uint32_t waiting = accepted_.fetch_add(1);
+  if (stopping_.load()) {
+    accepted_.fetch_sub(1);
+    return Error{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is shutting down"};
+  }
+  if (waiting >= options_.max_queued_calls) {
+    accepted_.fetch_sub(1);
+    return Error{ErrorCode::kExhausted, Reason::kQuota,
+                 fmt::format("{} calls wait already (limits.queue); send fewer at once", waiting)};
+  }
+  mailbox_.Send(NewCall{PendingCall{std::move(call), std::move(done), {}, {}}});
+  return Ok{};
+}
+
+void LayerExecutor::EndSession(SessionId session) {
+  mailbox_.Send(Control{[this, session] {
+    for (PendingCall& pending : queue_) {
+      if (pending.call.session == session) pending.call.control->cancelled.store(true);
+    }
+  }});
+}
+
+void LayerExecutor::AddModel(std::unique_ptr<LoadedModel> model) {
+  RunOnThread([&] {
+    const ModelId id = model->id;
+    models_.emplace(id, std::move(model));
+  });
+}
+
+std::unique_ptr<LoadedModel> LayerExecutor::RemoveModel(ModelId model) {
+  auto removed = std::make_shared<std::promise<std::unique_ptr<LoadedModel>>>();
+  std::future<std::unique_ptr<LoadedModel>> done = removed->get_future();
+  RunOnThread([&] {
+    const auto found = models_.find(model);
+    if (found == models_.end()) return removed->set_value(nullptr);
+    std::vector<ExpertKey> pinned;
+    for (const auto& [key, wave] : pins_) {
+      if (key.model == model) pinned.push_back(key);
+    }
+    for (const ExpertKey& key : pinned) ReleasePin(key);
+    found->second->removed = removed;
+  });
+  return done.get();
+}
+
+Status LayerExecutor::Pin(const std::vector<ExpertKey>& keys) {
+  std::vector<std::future<Status>> landed;
+  Status refused = Ok{};
+  RunOnThread([&] {
+    for (const ExpertKey& key : keys) {
+      if (pins_.contains(key)) continue;
+      refused = BeginPin(key, landed);
+      if (!refused.has_value()) return;
+    }
+  });
+  for (std::future<Status>& pin : landed) {
+    if (Status status = pin.get(); !status.has_value()) refused = std::move(status);
+  }
+  return refused;
+}
+
+Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Status>>& landed) {
+  const auto found = models_.find(key.model);
+  if (found == models_.end() || found->second->removed) {
+    return Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded"};
+  }
+  LoadedModel& model = *found->second;
+  const LayerGeometry* layer = model.geometry->Find(key.layer);
+  if (layer == nullptr || Raw(key.expert) >= layer->experts) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kUnknownLayer,
+                 fmt::format("{} is not an expert of the model", ToString(key))};
+  }
+  const size_t size_class = Raw(layer->size_class);
+  const uint32_t slots = model.slot_counts[size_class];
+  const uint32_t kept = 2 * model.geometry->top_k;  // two calls' reservations
+  if (model.pinned[size_class] + kept >= slots) {
+    return Error{ErrorCode::kExhausted, Reason::kNoRoom,
+                 fmt::format("{} of {} slots of its size class are pinned and {} are kept for "
+                             "calls; raise the model's ram budget or unpin others",
+                             model.pinned[size_class], slots, kept)};
+  }
+  ++model.pinned[size_class];
+  const WaveId id{next_wave_++};
+  auto pinned = std::make_shared<std::promise<Status>>();
+  landed.push_back(pinned->get_future());
+  pins_.emplace(key, id);
+  Wave& wave = waves_[id];
+  wave = {.model = &model,
+          .size_class = layer->size_class,
+          .batch = 0,
+          .first_expert = 0,
+          .unfinished = 1,
+          .keys = {key},
+          .pinned = std::move(pinned)};
+  Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
+  return Ok{};
+}
+
+void LayerExecutor::Unpin(const std::vector<ExpertKey>& keys) {
+  RunOnThread([&] {
+    for (const ExpertKey& key : keys) ReleasePin(key);
+  });
+}
+
+void LayerExecutor::ReleasePin(const ExpertKey& key) {
+  const auto pin = pins_.find(key);
+  if (pin == pins_.end()) return;
+  Wave& wave = waves_.at(pin->second);
+  if (wave.unfinished > 0) {
+    wave.pinned->set_value(
+        Error{ErrorCode::kCancelled, Reason::kCancelled, "unpinned before it had landed"});
+  }
+  ReleaseWaveOf(pin->second);
+  pins_.erase(pin);
+}
+
+void LayerExecutor::ReleaseWaveOf(WaveId id) {
+  const auto node = waves_.extract(id);
+  const Wave& wave = node.mapped();
+  if (wave.batch == 0) --wave.model->pinned[Raw(wave.size_class)];
+  Step(*wave.model, wave.size_class, ReleaseWave{.wave = id});
+}
+
+void LayerExecutor::LiftQuarantine(ModelId id) {
+  RunOnThread([&] {
+    const auto found = models_.find(id);
+    if (found == models_.end()) return;
+    LoadedModel& model = *found->second;
+    for (const auto& [key, error] : std::exchange(model.quarantine, {})) {
+      const LayerGeometry* layer = model.geometry->Find(key.layer);
+      Step(model, layer->size_class, moetier::LiftQuarantine{.key = key});
+    }
+  });
+}
+
+void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
+  RunOnThread([&] {
+    visit({.models = models_,
+           .lane = lane_counters_,
+           .queued = static_cast<uint32_t>(queue_.size())});
+  });
+}
+
+void LayerExecutor::OnLoad(LoadDone done) { mailbox_.Send(Landed{std::move(done)}); }
+
+void LayerExecutor::RunOnThread(const std::function<void()>& run) {
+  std::promise<void> ran;
+  {
+    MutexLock lock(lifecycle_mu_);
+    if (!running_) return run();
+    mailbox_.Send(Control{[&] {
+      run();
+      ran.set_value();
+    }});
+  }
+  ran.get_future().wait();
+}
+
+// The thread's loop
+// --------------------------------------------------------------------------------
+
+void LayerExecutor::Loop() {
+  while (true) {
+    TakeMessages();
+    AnswerEarly();
+    Admit();
+    AdvanceChanged();
+    if (ComputeSome()) continue;
+    RemoveIdleModels();
+    if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
+    mailbox_.Wait(EarliestDeadline());
+  }
+  MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
+  running_ = false;
+  TakeMessages();
+}
+
+void LayerExecutor::TakeMessages() {
+  mailbox_.Drain(messages_);
+  for (Message& message : messages_) {
+    if (auto* call = std::get_if<NewCall>(&message)) {
+      queue_.push_back(std::move(call->pending));
+    } else if (auto* landed = std::get_if<Landed>(&message)) {
+      OnLanded(std::move(landed->done));
+    } else {
+      std::get<Control>(message).run();
+    }
+  }
+}
+
+void LayerExecutor::AnswerEarly() {
+  const TimePoint now = clock_.Now();
+  for (auto it = queue_.begin(); it != queue_.end();) {
+    PendingCall& pending = *it;
+    if (pending.call.control && pending.call.control->cancelled.load()) {
+      Reply(pending, Error{ErrorCode::kCancelled, Reason::kCancelled, "cancelled before it began"});
+    } else if (pending.call.deadline && *pending.call.deadline <= now) {
+      Reply(pending, Error{ErrorCode::kDeadlineExceeded, Reason::kDeadline,
+                           "its time was up before it began; the daemon is behind"});
+    } else {
+      ++it;
+      continue;
+    }
+    it = queue_.erase(it);
+  }
+}
+
+std::optional<TimePoint> LayerExecutor::EarliestDeadline() const {
+  std::optional<TimePoint> earliest;
+  for (const PendingCall& pending : queue_) {
+    if (pending.call.deadline && (!earliest || *pending.call.deadline < *earliest)) {
+      earliest = pending.call.deadline;
+    }
+  }
+  return earliest;
+}
+
+void LayerExecutor::Admit() {
+  while (!queue_.empty() && active_.size() < options_.max_active_batches) {
+    std::vector<PendingCall> calls;
+    calls.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+    const ModelId model_id = calls.front().call.model;
+    const LayerIndex layer = calls.front().call.layer;
+    uint32_t rows = calls.front().call.rows;
+    for (auto it = queue_.begin(); it != queue_.end() && rows < LayerBatch::kPieceRows;) {
+      const bool joins = it->call.model == model_id && it->call.layer == layer &&
+                         rows + it->call.rows <= LayerBatch::kPieceRows;
+      if (!joins) {
+        ++it;
+        continue;
+      }
+      rows += it->call.rows;
+      calls.push_back(std::move(*it));
+      it = queue_.erase(it);
+    }
+    Begin(std::move(calls), *models_.at(model_id));
+  }
+}
+
+void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
+  const LayerGeometry* layer = model.geometry->Find(calls.front().call.layer);
+  MOE_CHECK(layer != nullptr, "blk.{} passed validation", Raw(calls.front().call.layer));
+  const uint64_t id = next_batch_++;
+  const auto [it, inserted] = active_.try_emplace(id, std::move(calls), *layer, model);
+  ActiveBatch& active = it->second;
+  active.started = clock_.Now();
+  for (PendingCall& pending : active.batch.calls()) {
+    pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
+  }
+  model.requests += active.batch.calls().size();
+  model.rows += active.batch.total_rows();
+  changed_.push_back(id);
+}
+
+void LayerExecutor::AdvanceChanged() {
+  while (!changed_.empty()) {
+    const uint64_t id = changed_.back();
+    changed_.pop_back();
+    if (const auto it = active_.find(id); it != active_.end()) Advance(id, it->second);
+  }
+}
+
+void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
+  for (const WaveId wave : std::exchange(active.finished_waves, {})) {
+    ReleaseWaveOf(wave);
+    --active.waves;
+  }
+  if (active.unfinished == 0) {
+    if (active.begun) {
+      const TimePoint begin = clock_.Now();
+      active.batch.CombinePiece();
+      active.combined += clock_.Now() - begin;
+    }
+    active.begun = active.batch.NextPiece();
+    if (!active.begun) {
+      Answer(active);
+      active_.erase(id);
+      return;
+    }
+    active.next_expert = 0;
+    active.unfinished = static_cast<uint32_t>(active.batch.experts().size());
+  }
+  AskForWaves(id, active);
+}
+
+void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
+  const std::span<const LayerBatch::PickedExpert> experts = active.batch.experts();
+  LoadedModel& model = active.model;
+  const SizeClass size_class = active.batch.geometry().size_class;
+  while (active.waves < kWavesInPlay && active.next_expert < experts.size()) {
+    // Half of what calls may use, so that two waves fit; one slot is enough to make progress.
+    const uint32_t usable = model.slot_counts[Raw(size_class)] - model.pinned[Raw(size_class)];
+    const uint32_t largest = std::clamp<uint32_t>(usable / kWavesInPlay, 1, kLargestWave);
+    const uint32_t count =
+        std::min<uint32_t>(largest, static_cast<uint32_t>(experts.size()) - active.next_expert);
+    const WaveId wave_id{next_wave_++};
+    Wave& wave = waves_[wave_id];
+    wave = {.model = &model,
+            .size_class = size_class,
+            .batch = id,
+            .first_expert = active.next_expert,
+            .unfinished = count,
+            .keys = {},
+            .pinned = {}};
+    for (uint32_t i = 0; i < count; ++i) {
+      wave.keys.push_back(experts[active.next_expert + i].key);
+    }
+    active.next_expert += count;
+    ++active.waves;
+    const bool decode = active.batch.total_rows() <= kDecodeRows;
+    Step(model, size_class,
+         ReserveWave{.wave = wave_id,
+                     .keys = wave.keys,
+                     .admission = decode ? Admission::kHot : Admission::kCold,
+                     .tenure = Tenure::kCall});
+  }
+}
+
+bool LayerExecutor::ComputeSome() {
+  for (auto& [id, active] : active_) {  // the oldest first
+    if (active.ready.empty()) continue;
+    const size_t count = std::min<size_t>(active.ready.size(), kExpertsARun);
+    const LayerGeometry& layer = active.batch.geometry();
+    tasks_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      const ReadyExpert& ready = active.ready[i];
+      tasks_.push_back(active.batch.Task(
+          ready.index, active.model.arena->Slot(layer.size_class, ready.slot).data()));
+      lane_counters_.rows += tasks_.back().tokens.size();
+    }
+    const TimePoint begin = clock_.Now();
+    lane_.Run(tasks_);
+    const auto busy = clock_.Now() - begin;
+    active.computed += busy;
+    lane_counters_.busy += busy;
+    lane_counters_.experts += count;
+    lane_counters_.bytes += count * layer.record.bytes;
+    for (size_t i = 0; i < count; ++i) FinishExpert(active, active.ready[i].wave);
+    active.ready.erase(active.ready.begin(),
+                       active.ready.begin() + static_cast<std::ptrdiff_t>(count));
+    changed_.push_back(id);
+    return true;
+  }
+  return false;
+}
+
+void LayerExecutor::FinishExpert(ActiveBatch& active, WaveId id) {
+  --active.unfinished;
+  Wave& wave = waves_.at(id);
+  if (--wave.unfinished == 0) active.finished_waves.push_back(id);
+}
+
+void LayerExecutor::Answer(ActiveBatch& active) {
+  const TimePoint now = clock_.Now();
+  for (PendingCall& pending : active.batch.calls()) {
+    CallTiming& timing = pending.output.timing;
+    timing.compute_us = Microseconds(active.computed);
+    timing.combine_us = Microseconds(active.combined);
+    timing.total_us = Microseconds(now - pending.call.received);
+    timing.read_wait_us = Microseconds(now - active.started - active.computed - active.combined);
+    const LayerOutput& output = pending.output;
+    pending.output.lanes = {{.lane = 0, .experts = output.hits + output.in_flight + output.misses}};
+    if (pending.fault) {
+      ++active.model.faults;
+      Reply(pending, std::move(*pending.fault));
+    } else {
+      Reply(pending, std::move(pending.output));
+    }
+  }
+}
+
+void LayerExecutor::Reply(PendingCall& pending, Result<LayerOutput> result) {
+  pending.done(std::move(result));
+  accepted_.fetch_sub(1);
+}
+
+// Ledger
+// -------------------------------------------------------------------------------------------
+
+void LayerExecutor::Step(LoadedModel& model, SizeClass size_class, const LedgerEvent& event) {
+  commands_.clear();
+  model.ledgers[Raw(size_class)]->Step(event, commands_);
+  for (const LedgerCommand& command : commands_) {
+    if (const auto* start = std::get_if<StartRead>(&command)) {
+      StartLoad(model, size_class, *start);
+    } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
+      loader_->Cancel(cancel->key, cancel->ticket);
+    } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
+      OnKeyReady(*ready);
+    } else {
+      OnKeyFailed(model, std::get<KeyFailed>(command));
+    }
+  }
+}
+
+void LayerExecutor::StartLoad(LoadedModel& model, SizeClass size_class, const StartRead& start) {
+  ++model.reads_in_flight;
+  loader_->Start({.key = start.key,
+                  .ticket = start.ticket,
+                  .urgency = Urgency::kDemand,
+                  .verify = model.MustVerify(start.key) ? Verify::kYes : Verify::kNo,
+                  .store = model.store.get(),
+                  .files = model.files,
+                  .slot = model.arena->Slot(size_class, start.ticket.slot)});
+}
+
+void LayerExecutor::OnLanded(LoadDone done) {
+  LoadedModel& model = *models_.at(done.key.model);
+  --model.reads_in_flight;
+  const LayerGeometry* layer = model.geometry->Find(done.key.layer);
+  switch (done.outcome) {
+    case LoadDone::Outcome::kLanded:
+      model.NoteVerified(done.key);
+      return Step(model, layer->size_class, ReadLanded{.ticket = done.ticket});
+    case LoadDone::Outcome::kCancelled:
+      return Step(model, layer->size_class,
+                  ReadEnded{.ticket = done.ticket, .why = ReadEnded::Why::kCancelled});
+    case LoadDone::Outcome::kFailed:
+      model.quarantine.insert_or_assign(done.key, std::move(done.error));
+      return Step(model, layer->size_class,
+                  ReadEnded{.ticket = done.ticket, .why = ReadEnded::Why::kFailed});
+  }
+}
+
+void LayerExecutor::OnKeyReady(const KeyReady& ready) {
+  Wave& wave = waves_.at(ready.wave);
+  if (wave.batch == 0) {
+    wave.unfinished = 0;
+    wave.pinned->set_value(Ok{});
+    return;
+  }
+  ActiveBatch& active = active_.at(wave.batch);
+  const uint32_t index = wave.first_expert + ready.index;
+  active.batch.Count(index, ready.resolution);
+  active.ready.push_back({.index = index, .slot = ready.slot, .wave = ready.wave});
+}
+
+void LayerExecutor::OnKeyFailed(LoadedModel& model, const KeyFailed& failed) {
+  Wave& wave = waves_.at(failed.wave);
+  const ExpertKey& key = wave.keys[failed.index];
+  const auto found = model.quarantine.find(key);
+  MOE_CHECK(found != model.quarantine.end(), "{} failed without a reason", ToString(key));
+  if (wave.batch == 0) {
+    // The pin is dropped by the caller's thread of control: Pin reports, Unpin or unload releases.
+    wave.unfinished = 0;
+    wave.pinned->set_value(found->second);
+    failed_pins_.push_back(key);
+    return;
+  }
+  ActiveBatch& active = active_.at(wave.batch);
+  active.batch.Fail(wave.first_expert + failed.index, found->second);
+  FinishExpert(active, failed.wave);
+  changed_.push_back(wave.batch);
+}
+
+bool LayerExecutor::Quiet() const {
+  return queue_.empty() && active_.empty() &&
+         std::all_of(models_.begin(), models_.end(),
+                     [](const auto& entry) { return entry.second->reads_in_flight == 0; });
+}
+
+void LayerExecutor::RemoveIdleModels() {
+  for (const ExpertKey& key : std::exchange(failed_pins_, {})) ReleasePin(key);
+  for (auto it = models_.begin(); it != models_.end();) {
+    LoadedModel& model = *it->second;
+    const bool idle =
+        model.reads_in_flight == 0 &&
+        std::none_of(queue_.begin(), queue_.end(),
+                     [&](const PendingCall& p) { return p.call.model == model.id; }) &&
+        std::none_of(active_.begin(), active_.end(),
+                     [&](const auto& entry) { return &entry.second.model == &model; });
+    if (model.removed && idle) {
+      const auto removed = model.removed;
+      removed->set_value(std::move(it->second));
+      it = models_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+}  // namespace moetier

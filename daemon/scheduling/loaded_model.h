@@ -1,0 +1,57 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_LOADED_MODEL_H_
+#define MOETIER_DAEMON_SCHEDULING_LOADED_MODEL_H_
+
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "tiers/arena.h"
+#include "tiers/nvme/record_reader.h"
+#include "tiers/residency_ledger.h"
+#include "tiers/store/expert_store.h"
+
+namespace moetier {
+
+// When a landed record is compared with its checksum.
+enum class LandingCheck : uint8_t { kAlways, kFirst, kNever };
+
+// One model in memory: its store, its arena, one ledger a size class, and what happened to it.
+// Threads: built by whoever loads it; once added, the executor's alone.
+struct LoadedModel {
+  [[nodiscard]] bool MustVerify(const ExpertKey& key) const;
+  // The record landed after the check that MustVerify asked for.
+  void NoteVerified(const ExpertKey& key);
+
+  ModelId id{};
+  std::string name;
+  std::shared_ptr<const ModelGeometry> geometry;  // shared with validation in daemon/rpc
+  std::unique_ptr<ExpertStore> store;
+  std::vector<FileId> files;  // the reader's ids of store->files()
+  std::unique_ptr<Arena> arena;
+  std::vector<std::unique_ptr<ResidencyLedger>> ledgers;  // per size class
+  std::vector<uint32_t> slot_counts;                      // per size class
+  std::vector<uint32_t> pinned;                           // slots held by pins, per size class
+
+  Bytes budget;
+  std::vector<std::string> warnings;
+
+  LandingCheck landing_check = LandingCheck::kFirst;
+  std::map<LayerIndex, std::vector<bool>> verified;  // per expert: checked once in this life
+  std::map<ExpertKey, Error> quarantine;
+  uint32_t reads_in_flight = 0;
+  uint64_t requests = 0;
+  uint64_t rows = 0;
+  uint64_t faults = 0;
+
+  // Set when the model is to be handed back as soon as it is idle.
+  std::shared_ptr<std::promise<std::unique_ptr<LoadedModel>>> removed;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_LOADED_MODEL_H_

@@ -1,0 +1,95 @@
+#include "daemon/scheduling/model_loading.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/text_size.h"
+#include "tiers/arena_plan.h"
+
+namespace moetier {
+namespace {
+
+Bytes ResolveRam(const std::variant<Bytes, BudgetShare>& ram, Bytes total) {
+  if (const auto* bytes = std::get_if<Bytes>(&ram)) return *bytes;
+  const double share = std::get<BudgetShare>(ram).value;
+  return Bytes(static_cast<uint64_t>(std::ceil(share * static_cast<double>(total.count()))));
+}
+
+// Under recency a tier that cannot hold one token's experts gives almost no hits.
+void WarnIfBelowWorkingSet(LoadedModel& model) {
+  const ModelGeometry& geometry = *model.geometry;
+  uint32_t slots = 0;
+  for (const uint32_t count : model.slot_counts) slots += count;
+  const auto working_set = static_cast<uint32_t>(geometry.layers.size()) * geometry.top_k;
+  if (slots >= working_set || slots == geometry.TotalExperts()) return;
+  model.warnings.push_back(fmt::format(
+      "model {}: {} RAM slots are fewer than one token's {} experts ({} layers x top-{}); hardly "
+      "any expert will be found resident: raise its ram budget from {}",
+      model.name, slots, working_set, geometry.layers.size(), geometry.top_k,
+      FormatSize(model.budget)));
+}
+
+Status MakeLedgers(const ModelOptions& options, LoadedModel& model) {
+  for (size_t i = 0; i < model.slot_counts.size(); ++i) {
+    std::vector<ExpertKey> keys;
+    for (const LayerGeometry& layer : model.geometry->layers) {
+      if (Raw(layer.size_class) != i) continue;
+      for (uint32_t expert = 0; expert < layer.experts; ++expert) {
+        keys.push_back({model.id, layer.layer, ExpertIndex{static_cast<uint16_t>(expert)}});
+      }
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<ResidencyLedger> ledger,
+                     ResidencyLedger::Create({.slot_count = model.slot_counts[i],
+                                              .policy = options.policy,
+                                              .keys = std::move(keys),
+                                              .hot_keys = {}}));
+    model.ledgers.push_back(std::move(ledger));
+  }
+  return Ok{};
+}
+
+Status OpenFiles(LoadedModel& model, RecordReader& reader) {
+  for (const StoreFile& file : model.store->files()) {
+    Result<FileId> id = reader.AddFile(file.path);
+    if (!id.has_value()) {
+      for (const FileId opened : std::exchange(model.files, {})) reader.RemoveFile(opened);
+      return std::move(id).error();
+    }
+    model.files.push_back(*id);
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, ModelId id,
+                                                const ArenaOptions& arena, RecordReader& reader) {
+  auto model = std::make_unique<LoadedModel>();
+  model->id = id;
+  model->name = options.name;
+  model->landing_check = options.landing_check;
+  ASSIGN_OR_RETURN(model->store, ExpertStore::Open(options.directory));
+  model->geometry = std::make_shared<const ModelGeometry>(model->store->geometry());
+  const ModelGeometry& geometry = *model->geometry;
+  for (const LayerGeometry& layer : geometry.layers) {
+    model->verified[layer.layer].resize(layer.experts);
+  }
+  model->budget = ResolveRam(options.ram, geometry.TotalBytes());
+  // top_k slots a size class suffice for any call: waves reserve all or nothing.
+  ASSIGN_OR_RETURN(const ArenaPlan plan,
+                   PlanArena(geometry.size_classes, model->budget, geometry.top_k));
+  if (plan.warning) model->warnings.push_back(*plan.warning);
+  for (const ArenaRegion& region : plan.regions) model->slot_counts.push_back(region.slots);
+  model->pinned.assign(model->slot_counts.size(), 0);
+  WarnIfBelowWorkingSet(*model);
+  RETURN_IF_ERROR(MakeLedgers(options, *model));
+  ASSIGN_OR_RETURN(model->arena, Arena::Create(plan, arena));
+  RETURN_IF_ERROR(OpenFiles(*model, reader));
+  return model;
+}
+
+void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader) {
+  for (const FileId file : model->files) reader.RemoveFile(file);
+}
+
+}  // namespace moetier

@@ -1,0 +1,41 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_MODEL_LOADING_H_
+#define MOETIER_DAEMON_SCHEDULING_MODEL_LOADING_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "daemon/scheduling/loaded_model.h"
+#include "tiers/arena.h"
+#include "tiers/nvme/record_reader.h"
+
+namespace moetier {
+
+// A share of a model's expert bytes, above 0 and at most 1.
+struct BudgetShare {
+  double value = 1;
+};
+
+// What to load and how; all of it from the configuration or an operator.
+struct ModelOptions {
+  std::string name;       // the handle that sessions attach to
+  std::string directory;  // a store made by `moetierctl import`
+  std::variant<Bytes, BudgetShare> ram = BudgetShare{1};
+  std::string policy = "lru";  // tiers/eviction_policy.h names them
+  LandingCheck landing_check = LandingCheck::kFirst;
+};
+
+// Opens the store, takes the arena (populated: this is where the time goes), opens the files and
+// makes the ledgers. Nothing is left behind on an error. Blocks; any thread.
+Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, ModelId id,
+                                                const ArenaOptions& arena, RecordReader& reader);
+
+// Closes the model's files; its memory goes with it.
+void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader);
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_MODEL_LOADING_H_

@@ -1,0 +1,98 @@
+#include "daemon/scheduling/status_collector.h"
+
+#include <chrono>
+#include <string>
+
+namespace moetier {
+namespace {
+
+SizeClassSnapshot DescribeClass(const LoadedModel& model, size_t index) {
+  const LedgerCounts counts = model.ledgers[index]->counts();
+  SizeClassSnapshot snapshot;
+  snapshot.model = model.id;
+  snapshot.model_name = model.name;
+  snapshot.size_class = SizeClass{static_cast<uint8_t>(index)};
+  snapshot.slot_bytes = model.geometry->size_classes[index].slot_bytes;
+  snapshot.slots = model.slot_counts[index];
+  snapshot.resident = counts.resident;
+  snapshot.loading = counts.loading;
+  snapshot.draining = counts.draining;
+  snapshot.free = counts.free;
+  snapshot.reserved = counts.reserved;
+  snapshot.pinned = model.pinned[index];
+  snapshot.hits = counts.hits;
+  snapshot.in_flight_hits = counts.in_flight;
+  snapshot.misses = counts.misses;
+  snapshot.evictions = counts.evictions;
+  return snapshot;
+}
+
+QuarantineSnapshot DescribeQuarantine(const LoadedModel& model, const ExpertKey& key,
+                                      const Error& error) {
+  const ExtentList extents = model.store->Locate(key.layer, key.expert);
+  QuarantineSnapshot snapshot;
+  snapshot.key = key;
+  snapshot.file = model.store->files()[extents.extents[0].file].path;
+  snapshot.offset = extents.extents[0].offset;
+  snapshot.reason = error.reason;
+  snapshot.message = error.message;
+  return snapshot;
+}
+
+}  // namespace
+
+void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
+  PoolSnapshot ram;
+  ram.kind = PoolKind::kRam;
+  ram.name = "ram0";
+  for (const auto& [id, model] : view.models) {
+    ram.budget += model->budget;
+    ram.used += model->arena->size();
+    ram.page_size = model->arena->page_size();
+    for (size_t i = 0; i < model->ledgers.size(); ++i) {
+      ram.classes.push_back(DescribeClass(*model, i));
+    }
+    for (const auto& [key, error] : model->quarantine) {
+      snapshot.quarantined.push_back(DescribeQuarantine(*model, key, error));
+    }
+    for (const std::string& warning : model->warnings) snapshot.warnings.push_back(warning);
+    for (const Fallback& fallback : model->arena->fallbacks()) {
+      snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
+    }
+  }
+  snapshot.pools.push_back(std::move(ram));
+  LaneSnapshot lane;
+  lane.kind = LaneKind::kCpu;
+  lane.name = "cpu";
+  lane.experts = view.lane.experts;
+  lane.rows = view.lane.rows;
+  lane.bytes = view.lane.bytes;
+  lane.busy_us = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(view.lane.busy).count());
+  snapshot.lanes.push_back(std::move(lane));
+  snapshot.queued = view.queued;
+}
+
+ReaderSnapshot DescribeReader(const RecordReader& reader) {
+  const ReaderStats stats = reader.stats();
+  ReaderSnapshot snapshot;
+  snapshot.description = reader.description();
+  snapshot.reads = stats.reads;
+  snapshot.bytes = stats.bytes;
+  snapshot.errors = stats.errors;
+  snapshot.cancelled = stats.cancelled;
+  snapshot.latency_us_p50 = stats.read_latency_us_p50;
+  snapshot.latency_us_p99 = stats.read_latency_us_p99;
+  snapshot.queued = stats.queued;
+  snapshot.in_flight = stats.in_flight;
+  return snapshot;
+}
+
+CpuSnapshot DescribeCpu(const kernels::ExpertKernels& kernels, uint32_t workers) {
+  CpuSnapshot snapshot;
+  snapshot.instruction_set = kernels::InstructionSetName(kernels.instruction_set());
+  snapshot.workers = workers;
+  return snapshot;
+}
+
+}  // namespace moetier

@@ -1,0 +1,111 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_STATUS_SNAPSHOT_H_
+#define MOETIER_DAEMON_SCHEDULING_STATUS_SNAPSHOT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/reason.h"
+
+namespace moetier {
+
+// Where an expert is computed.
+enum class LaneKind : uint8_t { kCpu, kZeroCopy, kGpu };
+
+// What the core knows of itself at one moment, as plain values; transports add their sessions.
+// Counters count from the daemon's start; gauges are of this moment.
+
+struct KernelVariantSnapshot {
+  std::string weight_type;  // "Q4_K"
+  std::string variant;      // "2 groups, prefetch 4 KiB"
+};
+
+struct CpuSnapshot {
+  std::string instruction_set;
+  std::vector<KernelVariantSnapshot> kernels;
+  uint32_t workers = 0;
+  std::vector<uint32_t> cpus;  // pinned to; empty when not
+};
+
+// The slots of one (model, size class) in a pool.
+struct SizeClassSnapshot {
+  ModelId model{};
+  std::string model_name;
+  SizeClass size_class{};
+  Bytes slot_bytes;
+  uint32_t slots = 0;  // = resident + loading + draining + free
+  uint32_t resident = 0;
+  uint32_t loading = 0;
+  uint32_t draining = 0;
+  uint32_t free = 0;
+  uint32_t reserved = 0;  // of those resident or loading: held by calls under way
+  uint32_t pinned = 0;    // of those resident or loading: pinned by an operator
+  uint64_t hits = 0;      // per (request, expert)
+  uint64_t in_flight_hits = 0;
+  uint64_t misses = 0;
+  uint64_t evictions = 0;
+};
+
+struct PoolSnapshot {
+  PoolId index{};
+  PoolKind kind = PoolKind::kRam;
+  std::string name;
+  Bytes budget;
+  Bytes used;             // in arenas, empty slots included
+  std::string page_size;  // "2 MiB (huge)"
+  std::vector<SizeClassSnapshot> classes;
+};
+
+struct LaneSnapshot {
+  uint32_t index = 0;
+  LaneKind kind = LaneKind::kCpu;
+  std::string name;
+  uint64_t experts = 0;  // (request, expert) pairs computed
+  uint64_t rows = 0;     // (row, pick) pairs computed
+  uint64_t busy_us = 0;
+  uint64_t bytes = 0;  // of records read by the kernels
+};
+
+struct ReaderSnapshot {
+  std::string description;
+  uint64_t reads = 0;
+  uint64_t bytes = 0;
+  uint64_t errors = 0;
+  uint64_t cancelled = 0;
+  double latency_us_p50 = 0;
+  double latency_us_p99 = 0;
+  uint32_t queued = 0;
+  uint32_t in_flight = 0;
+};
+
+struct QuarantineSnapshot {
+  ExpertKey key;
+  std::string file;
+  uint64_t offset = 0;
+  Reason reason = Reason::kUnspecified;
+  std::string message;
+};
+
+struct FallbackSnapshot {
+  std::string name;
+  std::string reason;
+  uint64_t count = 0;
+};
+
+struct StatusSnapshot {
+  CpuSnapshot cpu;
+  std::vector<PoolSnapshot> pools;
+  std::vector<LaneSnapshot> lanes;
+  ReaderSnapshot reader;
+  std::vector<QuarantineSnapshot> quarantined;
+  std::vector<FallbackSnapshot> fallbacks;
+  std::vector<std::string> warnings;
+  uint32_t queued = 0;  // calls waiting for the executor
+  uint32_t queue_limit = 0;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_STATUS_SNAPSHOT_H_

@@ -1,0 +1,250 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "base/file_io.h"
+#include "config/config.h"
+
+namespace moetier {
+namespace {
+
+// The message of a text that must be refused.
+std::string RefusalOf(const std::string& text) {
+  const Result<DaemonConfig> config = ParseConfig(text, "f.yaml");
+  REQUIRE(!config.has_value());
+  CHECK(config.error().code == ErrorCode::kInvalidArgument);
+  CHECK(config.error().reason == Reason::kBadConfig);
+  return config.error().message;
+}
+
+struct Refused {
+  const char* text;
+  const char* message;
+};
+
+constexpr const char* kSizes = "(units: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
+
+}  // namespace
+
+TEST_CASE("ParseConfig: an empty text gives the defaults", "[config]") {
+  CHECK(ParseConfig("", "f.yaml").value() == DaemonConfig{});
+  CHECK(ParseConfig("# only a comment\n", "f.yaml").value() == DaemonConfig{});
+  CHECK(ParseConfig("socket:\nmodels:\ntcp:\n", "f.yaml").value() == DaemonConfig{});
+}
+
+TEST_CASE("ParseConfig: the file that is installed says nothing but the defaults", "[config]") {
+  const std::string path = std::string(MOETIER_TEST_DATA) + "/../../config/moetierd.yaml";
+  const std::string text = ReadTextFile(path, kMaxConfigBytes).value();
+  CHECK(ParseConfig(text, path).value() == DaemonConfig{});
+}
+
+TEST_CASE("ParseConfig: the installed file's commented keys are accepted with their defaults",
+          "[config]") {
+  const std::string path = std::string(MOETIER_TEST_DATA) + "/../../config/moetierd.yaml";
+  const std::string text = ReadTextFile(path, kMaxConfigBytes).value();
+  // A comment sign directly before a key comments it out; a sign and a space begin prose.
+  std::string opened;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    std::string line = text.substr(begin, end - begin);
+    const size_t sign = line.find_first_not_of(' ');
+    const bool commented_key = sign != std::string::npos && line[sign] == '#' &&
+                               sign + 1 < line.size() && line[sign + 1] != ' ' &&
+                               line.find(':') != std::string::npos;
+    const bool commented_item = line.starts_with("  #  ");
+    if (commented_key || commented_item) line.erase(line.find('#'), 1);
+    opened += line + "\n";
+    begin = end + 1;
+  }
+  const Result<DaemonConfig> config = ParseConfig(opened, "opened.yaml");
+  INFO(opened);
+  if (!config) FAIL(config.error().message);
+  DaemonConfig expected;
+  expected.state_directory = "/var/lib/moetierd";
+  expected.socket = {.path = "/run/moetierd/moetierd.sock", .mode = 0660, .group = "moetier"};
+  expected.tcp = TcpConfig{.address = "127.0.0.1:7430",
+                           .tls_certificate = "/etc/moetier/server.crt",
+                           .tls_key = "/etc/moetier/server.key",
+                           .token_file = "/etc/moetier/token"};
+  expected.store_root = "/var/lib/moetierd/stores";
+  expected.model_roots = {"/srv/models"};
+  ModelConfig model;
+  model.name = "qwen3";
+  model.path = "qwen3-30b-a3b";
+  expected.models = {model};
+  CHECK(*config == expected);
+}
+
+TEST_CASE("ParseConfig: every key's value lands in its field", "[config]") {
+  const DaemonConfig config = ParseConfig(R"(
+state_directory: /s
+socket: {path: /run/x.sock, mode: "0600", group: users}
+tcp: {address: "[::1]:80", tls_certificate: /c, tls_key: /k, token_file: /t}
+store_root: /stores
+models:
+  roots: [/a, /b]
+  load:
+    - {name: a-1.B_2, path: demo, ram: 12GiB, policy: "lfu:32:500", verify_on_landing: always, exact: stall}
+    - {name: second, path: /m.gguf, ram: 12.5%, policy: static, verify_on_landing: never}
+cpu: {workers: 3, instruction_set: avx2, tune: false}
+nvme: {engine: preadv, mode: buffered, queue_depth: 7}
+memory: {arena: shared, huge_pages: false, lock: true}
+limits: {sessions: 1, max_rows: 2, max_in_flight: 3, max_message_bytes: 1MiB, queue: 5}
+log: {level: error}
+watchdog: false
+)",
+                                          "f.yaml")
+                                  .value();
+  CHECK(config.state_directory == "/s");
+  CHECK(config.socket == SocketConfig{.path = "/run/x.sock", .mode = 0600, .group = "users"});
+  CHECK(config.tcp.value() ==
+        TcpConfig{
+            .address = "[::1]:80", .tls_certificate = "/c", .tls_key = "/k", .token_file = "/t"});
+  CHECK(config.store_root == "/stores");
+  CHECK(config.model_roots == std::vector<std::string>{"/a", "/b"});
+  REQUIRE(config.models.size() == 2);
+  CHECK(config.models[0] == ModelConfig{.name = "a-1.B_2",
+                                        .path = "demo",
+                                        .ram = 12_GiB,
+                                        .policy = "lfu:32:500",
+                                        .verify_on_landing = VerifyOnLanding::kAlways,
+                                        .exact = ExactMode::kStall});
+  CHECK(config.models[1].ram == MemoryBudget(Percent{12.5}));
+  CHECK(config.models[1].policy == "static");
+  CHECK(config.models[1].verify_on_landing == VerifyOnLanding::kNever);
+  CHECK(config.cpu ==
+        CpuConfig{.workers = 3, .instruction_set = InstructionSetChoice::kAvx2, .tune = false});
+  CHECK(config.nvme ==
+        NvmeConfig{.engine = ReadEngine::kPreadv, .mode = ReadMode::kBuffered, .queue_depth = 7});
+  CHECK(config.memory ==
+        MemoryConfig{.arena = ArenaKind::kShared, .huge_pages = false, .lock = true});
+  CHECK(config.limits == LimitsConfig{.sessions = 1,
+                                      .max_rows = 2,
+                                      .max_in_flight = 3,
+                                      .max_message_bytes = 1_MiB,
+                                      .queue = 5});
+  CHECK(config.log_level == LogLevel::kError);
+  CHECK(!config.watchdog);
+}
+
+TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[config]") {
+  const std::string limit_sizes = fmt::format("64.0 KiB to 1.00 GiB {}", kSizes);
+  const std::vector<Refused> cases = {
+      {"cpu:\n  worker: 3\n",
+       "f.yaml:2: cpu.worker: unknown key, did you mean `workers`?; allowed: workers, "
+       "instruction_set, tune"},
+      {"zzzzzz: 3\n",
+       "f.yaml:1: zzzzzz: unknown key; allowed: state_directory, socket, tcp, store_root, models, "
+       "cpu, nvme, memory, limits, log, watchdog"},
+      {"cpu: {workers: 0}",
+       "f.yaml:1: cpu.workers: `0` is not a number of threads; allowed: auto, "
+       "1 to 1024"},
+      {"cpu: {instruction_set: avx3}",
+       "f.yaml:1: cpu.instruction_set: `avx3` is none of the choices, did you mean `avx2`?; "
+       "allowed: auto, scalar, avx2, avx512"},
+      {"cpu: {tune: yes}",
+       "f.yaml:1: cpu.tune: `yes` is none of the choices; allowed: true, false"},
+      {"cpu: [1]",
+       "f.yaml:1: cpu: a map of keys is expected here; allowed: workers, instruction_set, tune"},
+      {"cpu: {workers: [1]}",
+       "f.yaml:1: cpu.workers: a list where one value is expected; allowed: "
+       "auto or a number of threads"},
+      {"cpu: {workers: {a: 1}}",
+       "f.yaml:1: cpu.workers: a map where one value is expected; "
+       "allowed: auto or a number of threads"},
+      {"cpu:\n  workers:\n",
+       "f.yaml:2: cpu.workers: the value is missing; allowed: auto or a "
+       "number of threads"},
+      {"\n\nnvme: {queue_depth: 4096}",
+       "f.yaml:3: nvme.queue_depth: 4096 is out of range; allowed: 1 to 1024"},
+      {"nvme: {queue_depth: 0x10}",
+       "f.yaml:1: nvme.queue_depth: `0x10` is not a whole number; allowed: 1 to 1024"},
+      {"nvme: {queue_depth: 99999999999}",
+       "f.yaml:1: nvme.queue_depth: `99999999999` is not a whole number; allowed: 1 to 1024"},
+      {"socket: {mode: 0999}",
+       "f.yaml:1: socket.mode: `0999` is not a file mode; allowed: octal "
+       "permission bits such as 0660"},
+      {"socket: {path: run/x}",
+       "f.yaml:1: socket.path: `run/x` is not an absolute path; allowed: "
+       "a path that starts with /"},
+      {"socket: {path: \"\"}", "f.yaml:1: socket.path: the value is empty; allowed: text"},
+      {"tcp: {address: \"localhost:80\"}",
+       "f.yaml:1: tcp: `tls_certificate` is missing; allowed: address, tls_certificate, tls_key "
+       "and token_file together, since TCP is served only with TLS and a token"},
+      {"tcp: {address: localhost}",
+       "f.yaml:1: tcp.address: `localhost` is not an address; "
+       "allowed: HOST:PORT or [IPV6]:PORT with a port of 1 to 65535"},
+      {"tcp: {address: \"::1:80\"}",
+       "f.yaml:1: tcp.address: `::1:80` is not an address; allowed: "
+       "HOST:PORT or [IPV6]:PORT with a port of 1 to 65535"},
+      {"limits: {max_message_bytes: 12 parsecs}",
+       "f.yaml:1: limits.max_message_bytes: `12 parsecs` is not a size; allowed: 64.0 KiB to 1.00 "
+       "GiB (units: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)"},
+      {"limits: {max_message_bytes: 1}",
+       "f.yaml:1: limits.max_message_bytes: 1 B is out of range; allowed: 64.0 KiB to 1.00 GiB "
+       "(units: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)"},
+      {"log: {level: warn}",
+       "f.yaml:1: log.level: `warn` is none of the choices; allowed: debug, "
+       "info, warning, error"},
+      {"models: [a]", "f.yaml:1: models: a map of keys is expected here; allowed: roots, load"},
+      {"models: {roots: /a}",
+       "f.yaml:1: models.roots: a list is expected here; allowed: a list of "
+       "absolute directories"},
+      {"models: {roots: [/a, b]}",
+       "f.yaml:1: models.roots[1]: `b` is not an absolute path; "
+       "allowed: a path that starts with /"},
+  };
+  for (const Refused& refused : cases) {
+    INFO(refused.text);
+    CHECK(RefusalOf(refused.text) == refused.message);
+  }
+}
+
+TEST_CASE("ParseConfig: a model's faults are named with its place in the list", "[config]") {
+  const std::string good = "models:\n  load:\n  - {name: a, path: p}\n";
+  REQUIRE(ParseConfig(good, "f.yaml").has_value());
+  const std::vector<Refused> cases = {
+      {"  - {name: a, path: q}\n",
+       "f.yaml:4: models.load[1]: the name `a` is given twice; allowed: one entry a name"},
+      {"  - {path: q}\n",
+       "f.yaml:4: models.load[1]: `name` is missing; allowed: name and path, and what is optional: "
+       "ram, policy, verify_on_landing, exact"},
+      {"  - {name: b}\n",
+       "f.yaml:4: models.load[1]: `path` is missing; allowed: name and path, and what is optional: "
+       "ram, policy, verify_on_landing, exact"},
+      {"  - {name: a/b, path: q}\n",
+       "f.yaml:4: models.load[1].name: `a/b` is not a model name; allowed: 1 to 64 letters, "
+       "digits, `.`, `_`, `-`"},
+      {"  - {name: b, path: q, ram: 0%}\n",
+       "f.yaml:4: models.load[1].ram: `0%` is not a share; allowed: a size such as 12GiB, or a "
+       "share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
+      {"  - {name: b, path: q, ram: 101%}\n",
+       "f.yaml:4: models.load[1].ram: `101%` is not a share; allowed: a size such as 12GiB, or a "
+       "share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
+      {"  - {name: b, path: q, ram: 12GB/s}\n",
+       "f.yaml:4: models.load[1].ram: `12GB/s` is not a memory budget; allowed: a size such as "
+       "12GiB, or a share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
+      {"  - {name: b, path: q, policy: fifo}\n",
+       "f.yaml:4: models.load[1].policy: `fifo` is not an eviction policy; allowed: lru, clock, "
+       "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), static"},
+      {"  - {name: b, path: q, policy: \"lfu:0:1\"}\n",
+       "f.yaml:4: models.load[1].policy: `lfu:0:1` is not an eviction policy; allowed: lru, clock, "
+       "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), static"},
+      {"  - {name: b, path: q, exact: mask}\n",
+       "f.yaml:4: models.load[1].exact: `mask` is none of the choices; allowed: stall"},
+  };
+  for (const Refused& refused : cases) {
+    INFO(refused.text);
+    CHECK(RefusalOf(good + refused.text) == refused.message);
+  }
+}
+
+TEST_CASE("ResolveBudget: a share is of the model's bytes, rounded up, and 100% is all",
+          "[config]") {
+  CHECK(ResolveBudget(Percent{25}, 1000_B) == 250_B);
+  CHECK(ResolveBudget(Percent{25}, 1001_B) == 251_B);
+  CHECK(ResolveBudget(Percent{100}, Bytes((uint64_t{1} << 60) + 1)) ==
+        Bytes((uint64_t{1} << 60) + 1));
+  CHECK(ResolveBudget(3_MiB, 1_KiB) == 3_MiB);
+}
+
+}  // namespace moetier
