@@ -101,7 +101,7 @@ class FloatPass {
   static MOETIER_ALWAYS_INLINE void AddPair(const uint8_t* const (&at)[kGroups],
                                             const ActivationRow* tokens, uint32_t column,
                                             RunningSums& sums) {
-    Unroll<V::kParts>([&]<int part>() MOETIER_INLINE_LAMBDA {
+    for (int part = 0; part < V::kParts; ++part) {
       Float first[kGroups], second[kGroups];
       Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
         Format::Pair(at[g] + kPair * Format::kPairBytes, part, first[g], second[g]);
@@ -114,7 +114,7 @@ class FloatPass {
           a = V::MultiplyAdd(second[g], x1, V::MultiplyAdd(first[g], x0, a));
         });
       });
-    });
+    }
   }
 
   // The last column of an odd number: nothing may be added for the column that is not there.
@@ -122,7 +122,7 @@ class FloatPass {
   static MOETIER_ALWAYS_INLINE void AddLast(const uint8_t* const (&at)[kGroups],
                                             const ActivationRow* tokens, uint32_t column,
                                             RunningSums& sums) {
-    Unroll<V::kParts>([&]<int part>() MOETIER_INLINE_LAMBDA {
+    for (int part = 0; part < V::kParts; ++part) {
       Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
         const Float weights = Format::Single(at[g] + kPair * Format::kPairBytes, part);
         Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
@@ -130,7 +130,7 @@ class FloatPass {
           a = V::MultiplyAdd(weights, V::SplatFloat(tokens[t].values[column]), a);
         });
       });
-    });
+    }
   }
 };
 

@@ -75,9 +75,9 @@ class IntegerPass {
         shared_[g] = nullptr;
       }
       ahead_.template Ask<Format::kHeaderBytes>(g, at_[g]);
-      Unroll<V::kParts>([&]<int part>() MOETIER_INLINE_LAMBDA {
+      for (int part = 0; part < V::kParts; ++part) {
         Format::Open(units[g][part], shared_[g], at_[g], part);
-      });
+      }
       at_[g] += Format::kHeaderBytes;
     });
   }
@@ -92,35 +92,35 @@ class IntegerPass {
       at_[g] += kBodyBytes;
     });
     Unroll<Format::kBodyBlocks>([&]<int kBlock>() MOETIER_INLINE_LAMBDA {
-      Unroll<V::kParts>([&]<int kPart>() MOETIER_INLINE_LAMBDA {
+      for (int part = 0; part < V::kParts; ++part) {
         if constexpr (Format::kStep == Step::kScaled || Format::kStep == Step::kScaledMinimum) {
-          AddBlock<kBlock, kPart>(units, body, unit_block, i);
+          AddBlock<kBlock>(units, body, part, unit_block, i);
         } else {
-          AddHalves<kBlock, kPart>(units, body, unit_block, i);
+          AddHalves<kBlock>(units, body, part, unit_block, i);
         }
-      });
+      }
     });
   }
 
-  template <int kBlock, int kPart>
+  template <int kBlock>
   MOETIER_ALWAYS_INLINE void AddBlock(const Unit (&units)[kGroups][V::kParts],
-                                      const uint8_t* const (&body)[kGroups], uint32_t unit_block,
-                                      uint32_t i) {
+                                      const uint8_t* const (&body)[kGroups], int part,
+                                      uint32_t unit_block, uint32_t i) {
     const uint32_t block = unit_block + i + kBlock;
     Int dots[kGroups][kTokens];
-    Dots<kBlock, kPart, 0, 8>(body, block, dots);
+    Dots<kBlock, 0, 8>(body, part, block, dots);
     Float scales[kGroups];
     Float minima[kGroups];
     Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      scales[g] = Format::Scale(units[g][kPart], i + kBlock, kPart);
+      scales[g] = Format::Scale(units[g][part], i + kBlock, part);
       if constexpr (Format::kStep == Step::kScaledMinimum) {
-        minima[g] = Format::Minimum(units[g][kPart], i + kBlock);
+        minima[g] = Format::Minimum(units[g][part], i + kBlock);
       }
     });
     Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
       const Float xs = V::SplatFloat(tokens_[t].scales[block]);
       Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-        Float& a = sums_.At(block, kPart, g, t);
+        Float& a = sums_.At(block, part, g, t);
         Float sum = V::MultiplyAdd(V::Multiply(scales[g], xs), V::ToFloat(dots[g][t]), a);
         if constexpr (Format::kStep == Step::kScaledMinimum) {
           sum = V::SubtractProduct(minima[g], V::SplatFloat(tokens_[t].scaled_sums[block]), sum);
@@ -131,24 +131,24 @@ class IntegerPass {
   }
 
   // Types whose scales cover 16 columns: two dots a block, joined as integers.
-  template <int kBlock, int kPart>
+  template <int kBlock>
   MOETIER_ALWAYS_INLINE void AddHalves(const Unit (&units)[kGroups][V::kParts],
-                                       const uint8_t* const (&body)[kGroups], uint32_t unit_block,
-                                       uint32_t i) {
+                                       const uint8_t* const (&body)[kGroups], int part,
+                                       uint32_t unit_block, uint32_t i) {
     const uint32_t block = unit_block + i + kBlock;
     Int first[kGroups][kTokens];
     Int second[kGroups][kTokens];
-    Dots<kBlock, kPart, 0, 4>(body, block, first);
-    Dots<kBlock, kPart, 4, 4>(body, block, second);
+    Dots<kBlock, 0, 4>(body, part, block, first);
+    Dots<kBlock, 4, 4>(body, part, block, second);
     Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      const Unit& unit = units[g][kPart];
-      const auto halves = Format::template Halves<kBlock>(unit, i + kBlock, body[g], kPart);
+      const Unit& unit = units[g][part];
+      const auto halves = Format::template Halves<kBlock>(unit, i + kBlock, body[g], part);
       Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
         const ActivationRow& x = tokens_[t];
         const Float xs = V::SplatFloat(x.scales[block]);
-        Float& a = sums_.At(block, kPart, g, t);
+        Float& a = sums_.At(block, part, g, t);
         const Int joined = Format::Combine(halves, first[g][t], second[g][t]);
-        Float sum = V::MultiplyAdd(V::Multiply(Format::Scale(unit, i + kBlock, kPart), xs),
+        Float sum = V::MultiplyAdd(V::Multiply(Format::Scale(unit, i + kBlock, part), xs),
                                    V::ToFloat(joined), a);
         if constexpr (Format::kStep == Step::kHalvesMinimum) {
           const int32_t* b = x.half_sums + 2 * block;
@@ -163,8 +163,8 @@ class IntegerPass {
   }
 
   // Integer dots of kWords words of a block, from word kFirst on, offset of the codes included.
-  template <int kBlock, int kPart, int kFirst, int kWords>
-  MOETIER_ALWAYS_INLINE void Dots(const uint8_t* const (&body)[kGroups], uint32_t block,
+  template <int kBlock, int kFirst, int kWords>
+  MOETIER_ALWAYS_INLINE void Dots(const uint8_t* const (&body)[kGroups], int part, uint32_t block,
                                   Int (&out)[kGroups][kTokens]) {
     typename V::template Dot<Format::kFit> dots[kGroups][kTokens];
     Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
@@ -175,7 +175,7 @@ class IntegerPass {
       Int codes[kGroups];
       Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
         codes[g] = Format::template Codes<kFirst + kWord>(
-            body[g] + Format::kBodyHeaderBytes + kBlock * Format::kBlockBytes, kPart);
+            body[g] + Format::kBodyHeaderBytes + kBlock * Format::kBlockBytes, part);
       });
       Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
         const Int x = V::Word(tokens_[t].codes + kActivationBlock * block + 4 * (kFirst + kWord));

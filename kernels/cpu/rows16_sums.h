@@ -16,10 +16,13 @@ class Sums {
   using Float = typename V::Float;
 
   MOETIER_ALWAYS_INLINE void Clear() {
-    Unroll<4>([&]<int kSplit>() MOETIER_INLINE_LAMBDA {
-      Each([&]<int part, int g, int t>()
-               MOETIER_INLINE_LAMBDA { sums_[kSplit][part][g][t] = V::FloatZero(); });
-    });
+    for (auto& split : sums_) {
+      for (auto& part : split) {
+        for (auto& group : part) {
+          for (Float& sum : group) sum = V::FloatZero();
+        }
+      }
+    }
   }
 
   // The sum that step `index` adds to.
@@ -29,24 +32,18 @@ class Sums {
 
   // Row r of group g, token t to out[t * stride + 16 * g + r].
   MOETIER_ALWAYS_INLINE void Write(float* out, size_t stride) const {
-    Each([&]<int part, int g, int t>() MOETIER_INLINE_LAMBDA {
-      V::Store(out + stride * t + 16 * g + V::kRows * part,
-               V::Add(V::Add(sums_[0][part][g][t], sums_[1][part][g][t]),
-                      V::Add(sums_[2][part][g][t], sums_[3][part][g][t])));
-    });
+    for (int part = 0; part < V::kParts; ++part) {
+      for (int g = 0; g < kGroups; ++g) {
+        for (size_t t = 0; t < kTokens; ++t) {
+          V::Store(out + stride * t + 16 * g + V::kRows * part,
+                   V::Add(V::Add(sums_[0][part][g][t], sums_[1][part][g][t]),
+                          V::Add(sums_[2][part][g][t], sums_[3][part][g][t])));
+        }
+      }
+    }
   }
 
  private:
-  template <class Body>
-  static MOETIER_ALWAYS_INLINE void Each(const Body& body) {
-    Unroll<V::kParts>([&]<int part>() MOETIER_INLINE_LAMBDA {
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-        Unroll<kTokens>([&]<int t>()
-                            MOETIER_INLINE_LAMBDA { body.template operator()<part, g, t>(); });
-      });
-    });
-  }
-
   Float sums_[4][V::kParts][kGroups][kTokens];
 };
 
