@@ -177,6 +177,19 @@ TEST_CASE("ReadGgufFile: reads a header of several MiB in rounds", "[store]") {
         1 << 17);
 }
 
+TEST_CASE("field_46: a header that asks for more than the limit is not read to its end",
+          "[store]") {
+  const testing::TempFolder folder;
+  const GgufBuilder gguf = EveryType();
+  gguf.WriteFile(folder.File("m.gguf"));
+  const uint64_t head = gguf.HeadBytes().size();
+  CHECK(ReadGgufFile(folder.File("m.gguf"), head).has_value());
+  const Result<GgufFile> file = ReadGgufFile(folder.File("m.gguf"), head / 2);
+  REQUIRE(!file.has_value());
+  CHECK(file.error().message ==
+        fmt::format("{}: the header is larger than {} bytes", folder.File("m.gguf"), head / 2));
+}
+
 TEST_CASE("ReadGgufFile: what is no regular file is refused without waiting for it", "[store]") {
   const testing::TempFolder folder;
   const Result<GgufFile> directory = ReadGgufFile(folder.path());
