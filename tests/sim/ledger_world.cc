@@ -19,7 +19,7 @@ ExpertKey KeyOf(size_t size_class, uint32_t number) {
 
 }  // namespace
 
-LedgerWorld::LedgerWorld(uint64_t seed, Canary canary) : random_(seed) {
+LedgerWorld::LedgerWorld(uint64_t seed, Canary canary) : canary_(canary), random_(seed) {
   faults_ = {.fail_percent = random_.Percent(50) ? random_.Below(20) : 0,
              .retry_percent = random_.Below(40),
              .spurious_cancel_percent = random_.Percent(30) ? random_.Below(20) : 0,
@@ -35,12 +35,14 @@ LedgerWorld::LedgerWorld(uint64_t seed, Canary canary) : random_(seed) {
     for (uint32_t key = 0; key < keys; ++key) limits.keys.push_back(KeyOf(i, key));
     slot_counts[i] = limits.slots;
   }
-  port_ = MakeLedgers(canary);
+  port_ = MakeLedgers();
   reader_ = std::make_unique<FakeReader>(slot_counts);
-  auditor_ = std::make_unique<LedgerAuditor>(*reader_);
+  auditor_ = std::make_unique<LedgerAuditor>(*reader_, canary == Canary::kNone
+                                                           ? LedgerAuditor::Scope::kAll
+                                                           : LedgerAuditor::Scope::kEffects);
 }
 
-std::unique_ptr<LedgerPort> LedgerWorld::MakeLedgers(Canary canary) {
+std::unique_ptr<LedgerPort> LedgerWorld::MakeLedgers() {
   PerClass<std::unique_ptr<ResidencyLedger>> ledgers;
   for (size_t i = 0; i < kSimClasses; ++i) {
     ResidencyLedger::Options options;
@@ -48,13 +50,13 @@ std::unique_ptr<LedgerPort> LedgerWorld::MakeLedgers(Canary canary) {
     options.policy = kPolicies[random_.Below(std::size(kPolicies))];
     options.keys = limits_[i].keys;
     if (random_.Percent(50)) options.hot_keys = {options.keys.front()};
-    if (canary == Canary::kClassMixUp) {
+    if (canary_ == Canary::kClassMixUp) {
       const std::vector<ExpertKey>& others = limits_[1 - i].keys;
       options.keys.insert(options.keys.end(), others.begin(), others.end());
     }
     ledgers[i] = ResidencyLedger::Create(std::move(options)).value();
   }
-  return MakePort(canary, std::move(ledgers));
+  return MakePort(canary_, std::move(ledgers));
 }
 
 std::optional<std::string> LedgerWorld::Run() {
@@ -153,6 +155,7 @@ void LedgerWorld::RepeatOldCompletion() {
   const SizeClass size_class = old.read.size_class;
   const uint64_t refused = port_->ledger(size_class).counts().refused_tickets;
   Step(size_class, old.event);
+  if (canary_ != Canary::kNone) return;  // to be caught by what follows, not by its counters
   if (!commands_.empty() || port_->ledger(size_class).counts().refused_tickets != refused + 1) {
     auditor_->Report(
         fmt::format("a stale completion of slot {} was not refused", Raw(old.read.ticket.slot)));

@@ -37,7 +37,7 @@ class LedgerWorld {
     uint32_t held = 0;
   };
 
-  std::unique_ptr<LedgerPort> MakeLedgers(Canary canary);
+  std::unique_ptr<LedgerPort> MakeLedgers();
   void PlayOneEvent();
   void AskForWave();
   [[nodiscard]] std::vector<ExpertKey> ChooseKeys(const ClassLimits& limits, uint32_t count);
@@ -53,6 +53,7 @@ class LedgerWorld {
   void Step(SizeClass size_class, const LedgerEvent& event);
   void Obey(SizeClass size_class, const LedgerCommand& command);
 
+  const Canary canary_;
   Random random_;
   FakeReader::Faults faults_;
   PerClass<ClassLimits> limits_;
