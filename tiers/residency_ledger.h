@@ -152,9 +152,9 @@ class ResidencyLedger final {
  public:
   struct Options {
     uint32_t slot_count = 0;
-    std::string policy = "lru";       // see EvictionPolicy::Create
-    std::vector<ExpertKey> keys;      // all that may ever be asked for
-    std::vector<ExpertKey> hot_keys;  // for "static": hottest first; empty = first come
+    std::string policy = "lru";            // see EvictionPolicy::Create
+    std::vector<ExpertKey> keys = {};      // all that may ever be asked for
+    std::vector<ExpertKey> hot_keys = {};  // for "static": hottest first; empty = first come
   };
   // What a slot holds; key is meaningless while kAbsent, and that of the old read while kDraining.
   struct SlotView {

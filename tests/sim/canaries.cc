@@ -1,0 +1,297 @@
+#include "tests/sim/canaries.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace moetier {
+namespace {
+
+// Says that a read has landed when it has only begun; every fourth, so that most are right.
+class ResidentBeforeLanding final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto* start = std::get_if<StartRead>(&out[i]);
+      if (start == nullptr || start->ticket.sequence % 4 != 0) continue;
+      LedgerPort::Step(size_class, ReadLanded{start->ticket}, out);
+    }
+  }
+};
+
+// Takes a cancel for its completion.
+class SlotReusedAfterCancel final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto* cancel = std::get_if<CancelRead>(&out[i]);
+      if (cancel == nullptr) continue;
+      LedgerPort::Step(size_class, ReadEnded{cancel->ticket, ReadEnded::Why::kCancelled}, out);
+    }
+  }
+};
+
+// Believes a completion by its slot alone.
+class GenerationUnchecked final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    std::map<SlotIndex, Ticket>& latest = latest_[Raw(size_class)];
+    LedgerEvent believed = event;
+    if (auto* landed = std::get_if<ReadLanded>(&believed)) {
+      landed->ticket = latest.at(landed->ticket.slot);
+    } else if (auto* ended = std::get_if<ReadEnded>(&believed)) {
+      ended->ticket = latest.at(ended->ticket.slot);
+    }
+    LedgerPort::Step(size_class, believed, out);
+    for (const LedgerCommand& command : out) {
+      if (const auto* start = std::get_if<StartRead>(&command)) {
+        latest[start->ticket.slot] = start->ticket;
+      }
+    }
+  }
+
+ private:
+  PerClass<std::map<SlotIndex, Ticket>> latest_;
+};
+
+// Knows the waves that are not yet released, and may release some behind the caller's back.
+class WaveWatchingPort : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+
+ protected:
+  struct Watched {
+    SizeClass size_class{};
+    Tenure tenure = Tenure::kCall;
+    size_t keys = 0;
+    size_t answers = 0;
+  };
+
+  // Passes the event on, unless it releases what was released already.
+  void StepWatching(SizeClass size_class, const LedgerEvent& event, CommandList& out) {
+    if (const auto* reserve = std::get_if<ReserveWave>(&event)) {
+      waves_[reserve->wave] = {size_class, reserve->tenure, reserve->keys.size(), 0};
+    } else if (const auto* release = std::get_if<ReleaseWave>(&event)) {
+      if (waves_.erase(release->wave) == 0) return;
+    }
+    Feed(size_class, event, out);
+  }
+
+  void ReleaseEarly(WaveId wave, CommandList& out) {
+    const SizeClass size_class = waves_.at(wave).size_class;
+    waves_.erase(wave);
+    Feed(size_class, ReleaseWave{wave}, out);
+  }
+
+  [[nodiscard]] const std::map<WaveId, Watched>& waves() const { return waves_; }
+
+ private:
+  void Feed(SizeClass size_class, const LedgerEvent& event, CommandList& out) {
+    const size_t before = out.size();
+    LedgerPort::Step(size_class, event, out);
+    for (size_t i = before; i < out.size(); ++i) {
+      if (const auto* ready = std::get_if<KeyReady>(&out[i])) ++waves_.at(ready->wave).answers;
+      if (const auto* failed = std::get_if<KeyFailed>(&out[i])) ++waves_.at(failed->wave).answers;
+    }
+  }
+
+  std::map<WaveId, Watched> waves_;
+};
+
+// The end of one session gives up another's lease too.
+class LeaseLostOnSessionEnd final : public WaveWatchingPort {
+ public:
+  using WaveWatchingPort::WaveWatchingPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    const auto* release = std::get_if<ReleaseWave>(&event);
+    const bool ends_lease = release != nullptr && waves().contains(release->wave) &&
+                            waves().at(release->wave).tenure == Tenure::kHeld;
+    StepWatching(size_class, event, out);
+    if (!ends_lease) return;
+    for (const auto& [id, wave] : waves()) {
+      if (wave.size_class != size_class || wave.tenure != Tenure::kHeld) continue;
+      if (wave.answers == wave.keys) return ReleaseEarly(id, out);
+    }
+  }
+};
+
+// The end of a session leaves its leases behind.
+class LeaseLeakedOnSessionEnd final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    if (const auto* reserve = std::get_if<ReserveWave>(&event)) {
+      if (reserve->tenure == Tenure::kHeld) held_.insert(reserve->wave);
+    } else if (const auto* release = std::get_if<ReleaseWave>(&event)) {
+      if (held_.contains(release->wave)) return;
+    }
+    LedgerPort::Step(size_class, event, out);
+  }
+
+ private:
+  std::set<WaveId> held_;
+};
+
+// Tells only the wave that asked first.
+class WaiterDropped final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    std::erase_if(out, [](const LedgerCommand& command) {
+      const auto* ready = std::get_if<KeyReady>(&command);
+      return ready != nullptr && ready->resolution == Resolution::kInFlight;
+    });
+  }
+};
+
+// Every eighth wave is asked of the other class.
+class ClassMixUp final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    if (const auto* reserve = std::get_if<ReserveWave>(&event)) {
+      const SizeClass wrong{static_cast<uint8_t>(1 - Raw(size_class))};
+      const bool fits = reserve->keys.size() <= ledger(wrong).slot_count();
+      if (Raw(reserve->wave) % 8 == 0 && fits) {
+        misrouted_.insert(reserve->wave);
+        size_class = wrong;
+      }
+    } else if (const auto* release = std::get_if<ReleaseWave>(&event)) {
+      if (misrouted_.contains(release->wave)) {
+        size_class = SizeClass{static_cast<uint8_t>(1 - Raw(size_class))};
+      }
+    }
+    LedgerPort::Step(size_class, event, out);
+  }
+
+ private:
+  std::set<WaveId> misrouted_;
+};
+
+// Forgets every fourth wave's reservations as soon as all its keys are answered.
+class WaveWithoutReservation final : public WaveWatchingPort {
+ public:
+  using WaveWatchingPort::WaveWatchingPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    StepWatching(size_class, event, out);
+    std::vector<WaveId> forgotten;
+    for (const auto& [id, wave] : waves()) {
+      if (Raw(id) % 4 == 0 && wave.answers == wave.keys) forgotten.push_back(id);
+    }
+    for (const WaveId id : forgotten) ReleaseEarly(id, out);
+  }
+};
+
+// When a wave has to wait, takes the slots of one whose readers have not gone.
+class VictimFreedBeforeDrain final : public WaveWatchingPort {
+ public:
+  using WaveWatchingPort::WaveWatchingPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    StepWatching(size_class, event, out);
+    if (ledger(size_class).counts().waiting_waves == 0) return;
+    for (const auto& [id, wave] : waves()) {
+      if (wave.size_class != size_class || wave.tenure == Tenure::kHeld) continue;
+      if (wave.answers == wave.keys) return ReleaseEarly(id, out);
+    }
+  }
+};
+
+// Every eighth wave is put behind the one that comes after it.
+class WaveOvertakes final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    std::optional<Delayed>& delayed = delayed_[Raw(size_class)];
+    const auto* release = std::get_if<ReleaseWave>(&event);
+    if (release != nullptr && delayed && delayed->wave.wave == release->wave) {
+      delayed.reset();
+      return;
+    }
+    const auto* reserve = std::get_if<ReserveWave>(&event);
+    if (reserve != nullptr && Raw(reserve->wave) % 8 == 0 && !delayed) {
+      delayed = {*reserve, {reserve->keys.begin(), reserve->keys.end()}};
+      return;
+    }
+    LedgerPort::Step(size_class, event, out);
+    if (reserve == nullptr || !delayed) return;
+    delayed->wave.keys = delayed->keys;
+    LedgerPort::Step(size_class, delayed->wave, out);
+    delayed.reset();
+  }
+
+ private:
+  struct Delayed {
+    ReserveWave wave;
+    std::vector<ExpertKey> keys;
+  };
+  PerClass<std::optional<Delayed>> delayed_;
+};
+
+}  // namespace
+
+std::string_view CanaryName(Canary canary) {
+  switch (canary) {
+    case Canary::kNone:
+      return "none";
+    case Canary::kResidentBeforeLanding:
+      return "resident before landing";
+    case Canary::kSlotReusedAfterCancel:
+      return "slot reused after cancel";
+    case Canary::kGenerationUnchecked:
+      return "generation unchecked";
+    case Canary::kLeaseLostOnSessionEnd:
+      return "lease lost on session end";
+    case Canary::kLeaseLeakedOnSessionEnd:
+      return "lease leaked on session end";
+    case Canary::kWaiterDropped:
+      return "waiter dropped";
+    case Canary::kClassMixUp:
+      return "class mix-up";
+    case Canary::kWaveWithoutReservation:
+      return "wave without reservation";
+    case Canary::kVictimFreedBeforeDrain:
+      return "victim freed before drain";
+    case Canary::kWaveOvertakes:
+      return "wave overtakes";
+  }
+  return "unknown";
+}
+
+std::unique_ptr<LedgerPort> MakePort(Canary canary,
+                                     PerClass<std::unique_ptr<ResidencyLedger>> ledgers) {
+  switch (canary) {
+    case Canary::kNone:
+      break;
+    case Canary::kResidentBeforeLanding:
+      return std::make_unique<ResidentBeforeLanding>(std::move(ledgers));
+    case Canary::kSlotReusedAfterCancel:
+      return std::make_unique<SlotReusedAfterCancel>(std::move(ledgers));
+    case Canary::kGenerationUnchecked:
+      return std::make_unique<GenerationUnchecked>(std::move(ledgers));
+    case Canary::kLeaseLostOnSessionEnd:
+      return std::make_unique<LeaseLostOnSessionEnd>(std::move(ledgers));
+    case Canary::kLeaseLeakedOnSessionEnd:
+      return std::make_unique<LeaseLeakedOnSessionEnd>(std::move(ledgers));
+    case Canary::kWaiterDropped:
+      return std::make_unique<WaiterDropped>(std::move(ledgers));
+    case Canary::kClassMixUp:
+      return std::make_unique<ClassMixUp>(std::move(ledgers));
+    case Canary::kWaveWithoutReservation:
+      return std::make_unique<WaveWithoutReservation>(std::move(ledgers));
+    case Canary::kVictimFreedBeforeDrain:
+      return std::make_unique<VictimFreedBeforeDrain>(std::move(ledgers));
+    case Canary::kWaveOvertakes:
+      return std::make_unique<WaveOvertakes>(std::move(ledgers));
+  }
+  return std::make_unique<LedgerPort>(std::move(ledgers));
+}
+
+}  // namespace moetier

@@ -1,0 +1,220 @@
+#include "tests/sim/ledger_auditor.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace moetier {
+
+using Answer = LedgerAuditor::WaveRecord::Answer;
+
+void LedgerAuditor::Reserved(SizeClass size_class, const ReserveWave& event) {
+  WaveRecord& wave = waves_[event.wave];
+  wave.size_class = size_class;
+  wave.keys.assign(event.keys.begin(), event.keys.end());
+  wave.tenure = event.tenure;
+  wave.answers.resize(event.keys.size());
+  wave.unanswered = event.keys.size();
+}
+
+void LedgerAuditor::Started(SizeClass size_class, const StartRead& start) {
+  const SlotIndex slot = start.ticket.slot;
+  for (const FakeReader::Read& read : reader_.in_flight()) {
+    if (read.size_class != size_class || read.ticket.slot != slot) continue;
+    Report(fmt::format("slot {} is to be read into for {} while it is written for {}", Raw(slot),
+                       ToString(start.key), ToString(read.key)));
+  }
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class != size_class) continue;
+    for (const WaveRecord::KeyRecord& key : wave.answers) {
+      if (key.answer != Answer::kReady || key.slot != slot) continue;
+      Report(fmt::format("slot {} is to be read into while wave {} uses it", Raw(slot), Raw(id)));
+    }
+  }
+}
+
+LedgerAuditor::WaveRecord* LedgerAuditor::Answerable(WaveId wave, uint32_t index) {
+  const auto found = waves_.find(wave);
+  if (found == waves_.end()) {
+    Report(fmt::format("wave {} is answered and not known, or released", Raw(wave)));
+    return nullptr;
+  }
+  WaveRecord& record = found->second;
+  if (index >= record.keys.size() || record.answers[index].answer != Answer::kNone) {
+    Report(fmt::format("key {} of wave {} is none or answered twice", index, Raw(wave)));
+    return nullptr;
+  }
+  last_answered_ = last_answered_ ? std::max(*last_answered_, wave) : wave;
+  --record.unanswered;
+  return &record;
+}
+
+void LedgerAuditor::Answered(const KeyReady& ready) {
+  WaveRecord* wave = Answerable(ready.wave, ready.index);
+  if (wave == nullptr) return;
+  wave->answers[ready.index] = {Answer::kReady, ready.slot};
+}
+
+void LedgerAuditor::Answered(const KeyFailed& failed) {
+  WaveRecord* wave = Answerable(failed.wave, failed.index);
+  if (wave == nullptr) return;
+  wave->answers[failed.index].answer = Answer::kFailed;
+  if (!failed_.contains(wave->keys[failed.index])) {
+    Report(
+        fmt::format("{} fails and never failed on the drive", ToString(wave->keys[failed.index])));
+  }
+}
+
+void LedgerAuditor::Check(SizeClass size_class, const ResidencyLedger& ledger) {
+  CheckUsedBytes(size_class);
+  CheckOrder(size_class);
+  last_answered_.reset();
+  if (scope_ == Scope::kEffects) return;
+  CheckSlots(size_class, ledger);
+  CheckReservations(size_class, ledger);
+  CheckQueue(size_class, ledger);
+}
+
+void LedgerAuditor::CheckUsedBytes(SizeClass size_class) {
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class != size_class) continue;
+    for (size_t i = 0; i < wave.keys.size(); ++i) {
+      if (wave.answers[i].answer != Answer::kReady) continue;
+      const SlotIndex slot = wave.answers[i].slot;
+      const Stamp& stamp = reader_.Memory(size_class, slot);
+      if (stamp.whole && stamp.key == wave.keys[i]) continue;
+      Report(fmt::format("wave {} uses slot {} as {}, which has {} bytes of {}", Raw(id), Raw(slot),
+                         ToString(wave.keys[i]), stamp.whole ? "the" : "not all",
+                         ToString(stamp.key)));
+    }
+  }
+}
+
+// A wave that was answered has been granted, and so has every wave asked before it: all that they
+// still wait for must be on its way.
+void LedgerAuditor::CheckOrder(SizeClass size_class) {
+  if (!last_answered_) return;
+  for (const auto& [id, wave] : waves_) {
+    if (id >= *last_answered_) break;
+    if (wave.size_class != size_class) continue;
+    for (size_t i = 0; i < wave.keys.size(); ++i) {
+      if (wave.answers[i].answer != Answer::kNone) continue;
+      if (IsOnItsWay(size_class, wave.keys[i])) continue;
+      Report(fmt::format("wave {} was overtaken by wave {}", Raw(id), Raw(*last_answered_)));
+    }
+  }
+}
+
+bool LedgerAuditor::IsOnItsWay(SizeClass size_class, const ExpertKey& key) const {
+  const std::vector<FakeReader::Read>& reads = reader_.in_flight();
+  return std::any_of(reads.begin(), reads.end(), [&](const FakeReader::Read& read) {
+    return read.size_class == size_class && read.key == key && !read.cancelled;
+  });
+}
+
+void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledger) {
+  LedgerCounts seen;
+  std::set<ExpertKey> live;
+  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+    const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
+    if (slot.reservations > 0) ++seen.reserved;
+    switch (slot.state) {
+      case SlotState::kAbsent:
+        ++seen.free;
+        break;
+      case SlotState::kLoading:
+        ++seen.loading;
+        break;
+      case SlotState::kResident:
+        ++seen.resident;
+        break;
+      case SlotState::kDraining:
+        ++seen.draining;
+        break;
+      case SlotState::kEvicting:
+        Report(fmt::format("slot {} is between two states after a step", i));
+        break;
+    }
+    if (slot.state != SlotState::kLoading && slot.state != SlotState::kResident) continue;
+    if (!live.insert(slot.key).second) {
+      Report(fmt::format("{} has two live slots, one of them {}", ToString(slot.key), i));
+    }
+    if (ledger.SlotOf(slot.key) != SlotIndex{i}) {
+      Report(
+          fmt::format("{} is in slot {}, and the ledger does not find it", ToString(slot.key), i));
+    }
+    const Stamp& stamp = reader_.Memory(size_class, SlotIndex{i});
+    if (slot.state == SlotState::kResident && (!stamp.whole || stamp.key != slot.key)) {
+      Report(fmt::format("slot {} is resident as {} and has {} bytes of {}", i, ToString(slot.key),
+                         stamp.whole ? "the" : "not all", ToString(stamp.key)));
+    }
+  }
+  const LedgerCounts counts = ledger.counts();
+  if (seen.free + seen.loading + seen.resident + seen.draining != ledger.slot_count() ||
+      std::tie(seen.free, seen.loading, seen.resident, seen.draining, seen.reserved) !=
+          std::tie(counts.free, counts.loading, counts.resident, counts.draining,
+                   counts.reserved)) {
+    Report("the counts are not those of the slots");
+  }
+}
+
+void LedgerAuditor::CheckReservations(SizeClass size_class, const ResidencyLedger& ledger) {
+  std::vector<uint32_t> holders(ledger.slot_count());
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class != size_class) continue;
+    for (const WaveRecord::KeyRecord& key : wave.answers) {
+      if (key.answer == Answer::kReady) ++holders[Raw(key.slot)];
+    }
+  }
+  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+    const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
+    if (slot.state == SlotState::kLoading ? slot.reservations == 0
+                                          : slot.reservations != holders[i]) {
+      Report(fmt::format("slot {} has {} reservations and {} holders", i, slot.reservations,
+                         holders[i]));
+    }
+  }
+}
+
+// Granted waves stand before those that wait, and the first that waits has no room.
+void LedgerAuditor::CheckQueue(SizeClass size_class, const ResidencyLedger& ledger) {
+  const LedgerCounts counts = ledger.counts();
+  std::vector<const WaveRecord*> asked;
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class == size_class) asked.push_back(&wave);
+  }
+  if (asked.size() != size_t{counts.granted_waves} + counts.waiting_waves) {
+    return Report(fmt::format("{} waves are asked for; the ledger has {} granted and {} waiting",
+                              asked.size(), counts.granted_waves, counts.waiting_waves));
+  }
+  if (counts.waiting_waves == 0) return;
+  const WaveRecord& first = *asked[counts.granted_waves];
+  uint32_t needed = 0;
+  uint32_t room = counts.free;
+  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+    const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
+    const bool own = std::find(first.keys.begin(), first.keys.end(), slot.key) != first.keys.end();
+    if (slot.state == SlotState::kResident && slot.reservations == 0 && !own) ++room;
+  }
+  for (const ExpertKey& key : first.keys) {
+    if (ledger.StateOf(key) == SlotState::kAbsent && !ledger.IsQuarantined(key)) ++needed;
+  }
+  if (needed <= room) {
+    Report(fmt::format("the first wave waits for {} slots though {} can be had", needed, room));
+  }
+}
+
+void LedgerAuditor::CheckAtRest(const ResidencyLedger& ledger) {
+  if (scope_ == Scope::kEffects) return;
+  const LedgerCounts counts = ledger.counts();
+  if (counts.loading + counts.draining + counts.reserved + counts.held + counts.waiting_waves +
+          counts.granted_waves !=
+      0) {
+    Report(
+        fmt::format("at rest {} slots load, {} drain, {} are reserved and {} held; {} waves wait "
+                    "and {} are granted",
+                    counts.loading, counts.draining, counts.reserved, counts.held,
+                    counts.waiting_waves, counts.granted_waves));
+  }
+}
+
+}  // namespace moetier

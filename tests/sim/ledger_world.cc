@@ -1,0 +1,232 @@
+#include "tests/sim/ledger_world.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moetier {
+namespace {
+
+constexpr const char* kPolicies[] = {"lru", "clock", "lfu:4:10", "lfu:1:0", "static"};
+constexpr size_t kMaxPast = 64;  // completions that may be repeated
+
+ExpertKey KeyOf(size_t size_class, uint32_t number) {
+  // Even layers are of the first class, odd ones of the second.
+  const auto layer = static_cast<uint16_t>(2 * (number / 8) + size_class);
+  return {.model = ModelId{1},
+          .layer = LayerIndex{layer},
+          .expert = ExpertIndex{static_cast<uint16_t>(number % 8)}};
+}
+
+}  // namespace
+
+LedgerWorld::LedgerWorld(uint64_t seed, Canary canary) : canary_(canary), random_(seed) {
+  faults_ = {.fail_percent = random_.Percent(50) ? random_.Below(20) : 0,
+             .retry_percent = random_.Below(40),
+             .spurious_cancel_percent = random_.Percent(30) ? random_.Below(20) : 0,
+             .late_percent = random_.Below(101)};
+  clients_ = random_.Between(1, 5);
+  PerClass<uint32_t> slot_counts{};
+  for (size_t i = 0; i < kSimClasses; ++i) {
+    ClassLimits& limits = limits_[i];
+    limits.slots = random_.Between(1, 10);
+    limits.largest_wave = random_.Between(1, limits.slots);
+    limits.most_held = limits.slots - limits.largest_wave;
+    const uint32_t keys = limits.slots + random_.Below(2 * limits.slots + 3);
+    for (uint32_t key = 0; key < keys; ++key) limits.keys.push_back(KeyOf(i, key));
+    slot_counts[i] = limits.slots;
+  }
+  port_ = MakeLedgers();
+  reader_ = std::make_unique<FakeReader>(slot_counts);
+  auditor_ = std::make_unique<LedgerAuditor>(*reader_, canary == Canary::kNone
+                                                           ? LedgerAuditor::Scope::kAll
+                                                           : LedgerAuditor::Scope::kEffects);
+}
+
+std::unique_ptr<LedgerPort> LedgerWorld::MakeLedgers() {
+  PerClass<std::unique_ptr<ResidencyLedger>> ledgers;
+  for (size_t i = 0; i < kSimClasses; ++i) {
+    ResidencyLedger::Options options;
+    options.slot_count = limits_[i].slots;
+    options.policy = kPolicies[random_.Below(std::size(kPolicies))];
+    options.keys = limits_[i].keys;
+    if (random_.Percent(50)) options.hot_keys = {options.keys.front()};
+    if (canary_ == Canary::kClassMixUp) {
+      const std::vector<ExpertKey>& others = limits_[1 - i].keys;
+      options.keys.insert(options.keys.end(), others.begin(), others.end());
+    }
+    ledgers[i] = ResidencyLedger::Create(std::move(options)).value();
+  }
+  return MakePort(canary_, std::move(ledgers));
+}
+
+std::optional<std::string> LedgerWorld::Run() {
+  const uint32_t events = random_.Between(20, 400);  // a stop comes in mid-flight
+  for (uint32_t i = 0; i < events && !auditor_->breach(); ++i) PlayOneEvent();
+  if (!auditor_->breach()) ComeToRest();
+  return auditor_->breach();
+}
+
+void LedgerWorld::PlayOneEvent() {
+  const uint32_t choice = random_.Below(100);
+  if (choice < 30) return AskForWave();
+  if (choice < 50) return ReleaseSome();
+  if (choice < 52) return EndSession(random_.Below(clients_));
+  if (choice < 55) return RepeatOldCompletion();
+  if (choice < 58) return LiftSome();
+  AdvanceReader(faults_);
+}
+
+void LedgerWorld::AskForWave() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  ClassLimits& limits = limits_[Raw(size_class)];
+  const WaveId id{++last_wave_};
+  uint32_t count = random_.Between(1, limits.largest_wave);
+  ReserveWave wave{.wave = id, .keys = {}};
+  if (random_.Percent(20) && limits.held < limits.most_held) {
+    wave.tenure = Tenure::kHeld;
+    count = std::min(random_.Between(1, limits.most_held - limits.held), limits.largest_wave);
+    limits.held += count;
+  }
+  const std::vector<ExpertKey> keys = ChooseKeys(limits, count);
+  wave.keys = keys;
+  wave.admission = random_.Percent(25) ? Admission::kCold : Admission::kHot;
+  owner_[id] = random_.Below(clients_);
+  auditor_->Reserved(size_class, wave);
+  Step(size_class, wave);
+}
+
+std::vector<ExpertKey> LedgerWorld::ChooseKeys(const ClassLimits& limits, uint32_t count) {
+  std::vector<ExpertKey> keys;
+  while (keys.size() < count) {
+    // The lesser of two draws: low numbers are hot, as experts are.
+    const uint32_t drawn =
+        std::min(random_.Below(limits.keys.size()), random_.Below(limits.keys.size()));
+    const ExpertKey& key = limits.keys[drawn];
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return keys;
+}
+
+void LedgerWorld::ReleaseSome() {
+  std::vector<WaveId> candidates;
+  const bool answered_only = random_.Percent(75);
+  for (const auto& [id, wave] : auditor_->waves()) {
+    if (wave.tenure == Tenure::kHeld && !random_.Percent(10)) continue;
+    if (!answered_only || wave.unanswered == 0) candidates.push_back(id);
+  }
+  if (!candidates.empty()) Release(candidates[random_.Below(candidates.size())]);
+}
+
+void LedgerWorld::EndSession(uint32_t client) {
+  std::vector<WaveId> ended;
+  for (const auto& [wave, owner] : owner_) {
+    if (owner == client) ended.push_back(wave);
+  }
+  for (const WaveId wave : ended) Release(wave);
+}
+
+void LedgerWorld::Release(WaveId wave) {
+  const auto found = auditor_->waves().find(wave);
+  if (found == auditor_->waves().end()) return;
+  const SizeClass size_class = found->second.size_class;
+  if (found->second.tenure == Tenure::kHeld) {
+    limits_[Raw(size_class)].held -= static_cast<uint32_t>(found->second.keys.size());
+  }
+  owner_.erase(wave);
+  auditor_->Released(wave);
+  Step(size_class, ReleaseWave{.wave = wave});
+}
+
+void LedgerWorld::AdvanceReader(const FakeReader::Faults& faults) {
+  const auto completion = reader_->Advance(faults, random_);
+  if (!completion) return;
+  if (completion->failed) auditor_->Failed(completion->read.key);
+  if (past_.size() < kMaxPast) {
+    past_.push_back(*completion);
+  } else {
+    past_[random_.Below(kMaxPast)] = *completion;
+  }
+  Step(completion->read.size_class, completion->event);
+}
+
+void LedgerWorld::RepeatOldCompletion() {
+  if (past_.empty()) return;
+  const FakeReader::Completion& old = past_[random_.Below(past_.size())];
+  const SizeClass size_class = old.read.size_class;
+  const uint64_t refused = port_->ledger(size_class).counts().refused_tickets;
+  Step(size_class, old.event);
+  if (canary_ != Canary::kNone) return;  // to be caught by what follows, not by its counters
+  if (!commands_.empty() || port_->ledger(size_class).counts().refused_tickets != refused + 1) {
+    auditor_->Report(
+        fmt::format("a stale completion of slot {} was not refused", Raw(old.read.ticket.slot)));
+  }
+}
+
+void LedgerWorld::LiftSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const std::vector<ExpertKey>& keys = limits_[Raw(size_class)].keys;
+  Step(size_class, LiftQuarantine{.key = keys[random_.Below(keys.size())]});
+}
+
+void LedgerWorld::ComeToRest() {
+  const bool clients_stay = random_.Percent(50);
+  if (!clients_stay) {
+    for (uint32_t client = 0; client < clients_; ++client) EndSession(client);
+  }
+  // Each round ends a read or releases a wave; both are bounded, so this many rounds are plenty.
+  for (uint32_t round = 0; round < 10'000 && !auditor_->breach(); ++round) {
+    if (!reader_->in_flight().empty()) {
+      AdvanceReader({});
+      continue;
+    }
+    std::optional<WaveId> answered;
+    for (const auto& [id, wave] : auditor_->waves()) {
+      if (wave.unanswered == 0 && wave.tenure == Tenure::kCall) answered = id;
+    }
+    if (!answered) break;
+    Release(*answered);
+  }
+  for (const auto& [id, wave] : auditor_->waves()) {
+    if (wave.unanswered == 0) continue;
+    auditor_->Report(fmt::format("wave {} was never told about {} of its {} keys", Raw(id),
+                                 wave.unanswered, wave.keys.size()));
+  }
+  for (uint32_t client = 0; client < clients_; ++client) EndSession(client);
+  while (!reader_->in_flight().empty() && !auditor_->breach()) AdvanceReader({});
+  for (size_t i = 0; i < kSimClasses; ++i) {
+    auditor_->CheckAtRest(port_->ledger(SizeClass{static_cast<uint8_t>(i)}));
+  }
+}
+
+void LedgerWorld::Step(SizeClass size_class, const LedgerEvent& event) {
+  ++steps_;
+  commands_.clear();
+  port_->Step(size_class, event, commands_);
+  for (const LedgerCommand& command : commands_) Obey(size_class, command);
+  auditor_->Check(size_class, port_->ledger(size_class));
+}
+
+void LedgerWorld::Obey(SizeClass size_class, const LedgerCommand& command) {
+  if (const auto* start = std::get_if<StartRead>(&command)) {
+    if (Raw(start->ticket.slot) >= limits_[Raw(size_class)].slots) {
+      return auditor_->Report(fmt::format("slot {} of {} is to be read into",
+                                          Raw(start->ticket.slot), limits_[Raw(size_class)].slots));
+    }
+    auditor_->Started(size_class, *start);
+    reader_->Start({.size_class = size_class, .ticket = start->ticket, .key = start->key});
+  } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
+    if (!reader_->Cancel(size_class, cancel->ticket)) {
+      auditor_->Report(fmt::format("a read that is not in flight is cancelled, slot {}",
+                                   Raw(cancel->ticket.slot)));
+    }
+  } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
+    if (Raw(ready->slot) >= limits_[Raw(size_class)].slots) {
+      return auditor_->Report(fmt::format("slot {} is ready and there is none", Raw(ready->slot)));
+    }
+    auditor_->Answered(*ready);
+  } else {
+    auditor_->Answered(std::get<KeyFailed>(command));
+  }
+}
+
+}  // namespace moetier
