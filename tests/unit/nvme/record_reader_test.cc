@@ -184,11 +184,12 @@ TEST_CASE("RecordReader: a full queue refuses and takes reads again later", "[nv
   CompletionBook book;
   auto reader = Make({.max_queued = 2, .engine = EachEngine()}, book);
   const FileId file = reader->AddFile(folder.Make("records", 1 << 20)).value();
-  const AlignedBuffer memory(1 << 20);
+  constexpr uint64_t kTries = 2000;
+  const AlignedBuffer memory((kTries + 1) * 4096);
   uint64_t accepted = 0;
   uint64_t refused = 0;
-  for (uint64_t id = 0; id < 2000; ++id) {
-    const Status status = reader->Submit(Read(id, file, 0, memory.span(0, 4096)));
+  for (uint64_t id = 0; id < kTries; ++id) {
+    const Status status = reader->Submit(Read(id, file, 0, memory.span(id * 4096, 4096)));
     if (status.has_value()) {
       ++accepted;
     } else {
@@ -198,8 +199,8 @@ TEST_CASE("RecordReader: a full queue refuses and takes reads again later", "[nv
   }
   CHECK(refused > 0);
   book.WaitForCount(accepted);
-  CHECK(reader->Submit(Read(9999, file, 0, memory.span(0, 4096))).has_value());
-  book.WaitFor(9999);
+  CHECK(reader->Submit(Read(kTries, file, 0, memory.span(kTries * 4096, 4096))).has_value());
+  book.WaitFor(kTries);
 }
 
 TEST_CASE("RecordReader: the listener may submit the same id again", "[nvme]") {
