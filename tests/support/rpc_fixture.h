@@ -93,9 +93,6 @@ class DecodeClient {
   bool finished_ = false;
 };
 
-// A valid message for blk.1: each row is {row + 1, 2, 3, 4}, experts 0..top_k-1, weights 0.5.
-v1::LayerRequest SmallRequest(uint64_t request_id, uint32_t rows = 1, uint32_t top_k = 2);
-
 std::vector<float> Floats(const std::string& bytes);
 
 }  // namespace moetier
