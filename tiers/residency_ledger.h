@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/result.h"
+#include "tiers/eviction_policy.h"
 
 namespace moetier {
 
@@ -25,20 +30,24 @@ struct Ticket {
 // How a wave's key stood when the wave was granted.
 enum class Resolution : uint8_t { kHit, kInFlight, kMiss };
 
-// Where a newly loaded expert enters the eviction order: large batches enter cold, so that they do
-// not push out the decode hot set.
-enum class Admission : uint8_t { kHot, kCold };
+// How long a wave is meant to be held. Pins and leases are waves that are simply not released until
+// their owner goes: they are counted apart, so that the caller can bound them (LedgerCounts::held).
+enum class Tenure : uint8_t { kCall, kHeld };
 
 // Events. -----------------------------------------------------------------------------------------
-// Asks for all keys (distinct, 1..slot_count) at once. Waves are granted in order; one that cannot
-// have all its slots waits holding none, and those behind it wait too.
+// Asks for all keys (distinct, 1..slot_count, the ledger's own) at once. Waves are granted in
+// order; one that cannot have all its slots waits holding none, and those behind it wait too:
+// nobody overtakes. The keys are copied. A wave of Admission::kCold (a batch of many rows) loads to
+// the cold end of the eviction order and leaves the order of what was resident as it is.
 struct ReserveWave {
-  WaveId wave{};
+  WaveId wave{};  // not the id of a wave that is not yet released
   std::span<const ExpertKey> keys;
   Admission admission = Admission::kHot;
+  Tenure tenure = Tenure::kCall;
 };
-// Gives the wave's reservations back, granted or not, landed or not: reads that nobody else waits
-// for are cancelled, and their slots drain until the completion arrives.
+// Gives the wave's reservations back, granted or not, landed or not: reads that no granted wave
+// waits for are cancelled, and their slots drain until the completion arrives. The wave gets no
+// command after this one.
 struct ReleaseWave {
   WaveId wave{};
 };
@@ -46,7 +55,8 @@ struct ReleaseWave {
 struct ReadLanded {
   Ticket ticket;
 };
-// The read failed for good (the loader has retried), or ended because it was cancelled.
+// The read failed for good (the loader has retried): its key is quarantined. Or it ended because it
+// was cancelled; a read that nobody cancelled is started again under a new ticket.
 struct ReadEnded {
   Ticket ticket;
   enum class Why : uint8_t { kFailed, kCancelled } why = Why::kFailed;
@@ -62,8 +72,11 @@ struct StartRead {
   Ticket ticket;
   ExpertKey key;
 };
+// The ticket's completion must still arrive, as ReadLanded or ReadEnded: until then the slot
+// drains.
 struct CancelRead {
   Ticket ticket;
+  ExpertKey key;
 };
 // Key `index` of the wave is resident in `slot` and stays so until the wave is released. Each key
 // of a granted wave gets exactly one KeyReady or KeyFailed.
@@ -73,13 +86,208 @@ struct KeyReady {
   SlotIndex slot{};
   Resolution resolution = Resolution::kHit;
 };
-// The key is quarantined: its bytes cannot be had.
+// The key is quarantined: its bytes cannot be had. The wave holds no slot for it.
 struct KeyFailed {
   WaveId wave{};
   uint32_t index = 0;
 };
 using LedgerCommand = std::variant<StartRead, CancelRead, KeyReady, KeyFailed>;
 using CommandList = std::vector<LedgerCommand>;
+
+// What one slot holds.
+//
+//                  grant: StartRead            ReadLanded                 a wave needs the slot
+//   kAbsent ----------------------> kLoading ------------> kResident ------------> kEvicting
+//     ^  ^        (Load)            |  |      (Land)         ^   (Evict: flag cleared first)  |
+//     |  |  ReadEnded kFailed       |  | last waiter left:   |                              |
+//     |  +--------------------------+  | CancelRead (Cancel) | ReadLanded (KeepDrained)     |
+//     |              (Fail)            v                     |                              |
+//     +--------------------------- kDraining ----------------+                              |
+//     |     ReadEnded (Drained)                                                             |
+//     +-------------------------------------------------------------------------------------+
+//                                       (Evict, in the same step: nobody reads unreserved host
+//                                       memory)
+//
+// A draining slot belongs to no key: whoever wants the key meanwhile gets another slot. If the read
+// lands after all and nobody has loaded the key again, the slot becomes resident at the cold end.
+enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDraining };
+
+// Gauges are of this moment, counters count from creation.
+struct LedgerCounts {
+  // Slots: free + loading + resident + draining = slot_count.
+  uint32_t free = 0;
+  uint32_t loading = 0;
+  uint32_t resident = 0;
+  uint32_t draining = 0;
+  uint32_t reserved = 0;  // of those resident or loading: held by any wave
+  uint32_t held = 0;      // of those reserved: held by a wave of Tenure::kHeld
+  uint32_t waiting_waves = 0;
+  uint32_t granted_waves = 0;  // not yet released
+  uint32_t quarantined = 0;    // keys
+  // Per (wave, key), as it stood at the grant.
+  uint64_t hits = 0;
+  uint64_t in_flight = 0;  // late: the read was under way for another wave
+  uint64_t misses = 0;
+  uint64_t failed = 0;  // quarantined already
+  uint64_t evictions = 0;
+  uint64_t cancelled_reads = 0;
+  uint64_t restarted_reads = 0;  // ended as cancelled though nobody had cancelled them
+  uint64_t kept_reads = 0;       // landed after their cancel and were kept
+  uint64_t refused_tickets = 0;  // stale or unknown completions
+};
+
+// The sole truth about one (model, pool, size class): which expert is in which slot, in what state,
+// reserved by how many waves. A pure state machine: no thread, clock or I/O; the same events give
+// the same commands.
+// Threads:  used by one thread, its owner; it has no lock.
+// Memory:   sized at creation by slots and keys; wave records are kept and reused, so that a steady
+//           load allocates nothing.
+// Errors:   a breach by the caller (an unknown key, a wave id in use, a wave larger than
+//           slot_count, the release of an unknown wave) stops the process; stale or unknown tickets
+//           are refused and counted, since a device may answer late.
+// Progress: a wave is granted as soon as those before it are and as releases and drains make room.
+//           The caller keeps held slots + its largest wave <= slot_count, and releases what it is
+//           done with; then every wave is granted.
+class ResidencyLedger final {
+ public:
+  struct Options {
+    uint32_t slot_count = 0;
+    std::string policy = "lru";       // see EvictionPolicy::Create
+    std::vector<ExpertKey> keys;      // all that may ever be asked for
+    std::vector<ExpertKey> hot_keys;  // for "static": hottest first; empty = first come
+  };
+  // What a slot holds; key is meaningless while kAbsent, and that of the old read while kDraining.
+  struct SlotView {
+    SlotState state = SlotState::kAbsent;
+    uint32_t generation = 0;
+    uint32_t reservations = 0;
+    ExpertKey key;
+  };
+
+  // kInvalidArgument: no slots, no keys, a key twice, a hot key that is not among the keys or a
+  // policy that is none.
+  static Result<std::unique_ptr<ResidencyLedger>> Create(Options options);
+  ~ResidencyLedger();
+  ResidencyLedger(const ResidencyLedger&) = delete;
+  ResidencyLedger& operator=(const ResidencyLedger&) = delete;
+
+  // Appends to `out` the commands that follow from the event, in the order in which to obey them.
+  void Step(const LedgerEvent& event, CommandList& out);
+
+  [[nodiscard]] LedgerCounts counts() const;
+  [[nodiscard]] uint32_t slot_count() const { return static_cast<uint32_t>(slots_.size()); }
+  [[nodiscard]] std::string_view policy_name() const { return policy_name_; }
+  // kAbsent, kLoading or kResident; the key is the ledger's.
+  [[nodiscard]] SlotState StateOf(const ExpertKey& key) const;
+  // Where the key is loading or resident.
+  [[nodiscard]] std::optional<SlotIndex> SlotOf(const ExpertKey& key) const;
+  [[nodiscard]] SlotView View(SlotIndex slot) const;
+  [[nodiscard]] bool IsQuarantined(const ExpertKey& key) const;
+  [[nodiscard]] std::vector<ExpertKey> QuarantinedKeys() const;  // in the order of Options::keys
+
+ private:
+  struct Wave;
+  // One key of one wave. While its read is under way it hangs in its slot's list of waiters.
+  struct Hold {
+    KeyIndex key{};
+    SlotIndex slot{};
+    enum class State : uint8_t { kAsked, kWaiting, kReady, kFailed } state = State::kAsked;
+    Resolution resolution = Resolution::kHit;
+    uint32_t index = 0;
+    Wave* wave = nullptr;
+    Hold* next_waiter = nullptr;
+  };
+  struct Wave {
+    WaveId id{};
+    Admission admission = Admission::kHot;
+    Tenure tenure = Tenure::kCall;
+    bool granted = false;
+    std::vector<Hold> holds;
+    Wave* next_waiting = nullptr;
+  };
+  struct Slot {
+    SlotState state = SlotState::kAbsent;
+    KeyIndex key{};
+    uint64_t sequence = 0;
+    uint32_t generation = 0;
+    uint32_t reservations = 0;
+    uint32_t held = 0;  // of the reservations: by waves of Tenure::kHeld
+    Hold* first_waiter = nullptr;
+  };
+  struct Key {
+    explicit Key(const ExpertKey& key_name) : name(key_name) {}
+    ExpertKey name;
+    std::optional<SlotIndex> slot;  // the residency flag: loading or resident there
+    bool quarantined = false;
+    uint64_t asked_at = 0;  // the last wave that named it, to find a key named twice
+  };
+  using WaveMap = std::unordered_map<WaveId, Wave>;
+
+  ResidencyLedger(Options options, std::unordered_map<ExpertKey, KeyIndex> indices,
+                  std::unique_ptr<EvictionPolicy> policy);
+
+  void On(const ReserveWave& event, CommandList& out);
+  void On(const ReleaseWave& event, CommandList& out);
+  void On(const ReadLanded& event, CommandList& out);
+  void On(const ReadEnded& event, CommandList& out);
+  void On(const LiftQuarantine& event, CommandList& out);
+
+  // Waves.
+  Wave& NewWave(const ReserveWave& event);
+  void RemoveWaiting(Wave& wave);
+  void GiveBack(Wave& wave);
+  void GrantWaiting(CommandList& out);
+  [[nodiscard]] bool HasRoomFor(const Wave& wave) const;
+  void Grant(Wave& wave, CommandList& out);
+  void ReserveWhatIsHere(Wave& wave);
+  void AnswerOrLoad(Hold& hold, CommandList& out);
+  void Reserve(Hold& hold, SlotIndex index);
+  void Unreserve(const Hold& hold);
+  void AddWaiter(Hold& hold);
+  void RemoveWaiter(const Hold& hold);
+  void CancelOrphans(const Wave& wave, CommandList& out);
+
+  // Slots: the arrows above SlotState.
+  SlotIndex TakeSlot();
+  void Evict(SlotIndex index);
+  void Load(Hold& hold, CommandList& out);
+  void StartReading(SlotIndex index, CommandList& out);
+  void Land(SlotIndex index, CommandList& out);
+  void Fail(SlotIndex index, CommandList& out);
+  void Cancel(SlotIndex index, CommandList& out);
+  void KeepDrained(SlotIndex index);
+  void Free(SlotIndex index);
+  void Quarantine(Key& key);
+  [[nodiscard]] static bool IsEvictable(const Slot& slot);
+  [[nodiscard]] Ticket TicketOf(SlotIndex index) const;
+  // The slot of a ticket that is still its own; empty, and counted, otherwise.
+  [[nodiscard]] std::optional<SlotIndex> Redeem(const Ticket& ticket);
+
+  void SetState(Slot& slot, SlotState state);
+  [[nodiscard]] uint32_t* Gauge(SlotState state);
+  [[nodiscard]] KeyIndex IndexOf(const ExpertKey& key) const;
+  [[nodiscard]] Slot& At(SlotIndex index) { return slots_[Raw(index)]; }
+  [[nodiscard]] const Slot& At(SlotIndex index) const { return slots_[Raw(index)]; }
+  [[nodiscard]] Key& At(KeyIndex index) { return keys_[Raw(index)]; }
+  [[nodiscard]] const Key& At(KeyIndex index) const { return keys_[Raw(index)]; }
+
+  std::string policy_name_;
+  std::unique_ptr<EvictionPolicy> policy_;
+  std::unordered_map<ExpertKey, KeyIndex> key_index_;
+  std::vector<Key> keys_;
+  std::vector<Slot> slots_;
+  std::vector<SlotIndex> free_;  // taken from the back
+  WaveMap waves_;
+  std::vector<WaveMap::node_type> spare_waves_;  // released, to be used again
+  Wave* first_waiting_ = nullptr;
+  Wave* last_waiting_ = nullptr;
+  uint64_t last_sequence_ = 0;
+  uint64_t waves_asked_ = 0;
+  uint64_t calls_granted_ = 0;  // hot waves of Tenure::kCall
+  uint64_t layers_ = 1;         // of the keys: so many calls are one decode step
+  uint32_t evictable_ = 0;      // slots resident and unreserved
+  LedgerCounts counts_;
+};
 
 }  // namespace moetier
 

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <array>
 #include <utility>
 
 #include "base/text_size.h"
@@ -10,6 +11,12 @@
 
 namespace moetier {
 namespace {
+
+constexpr std::array kTunedTypes = {
+    kernels::WeightType::kF32,  kernels::WeightType::kF16,  kernels::WeightType::kBF16,
+    kernels::WeightType::kQ8_0, kernels::WeightType::kQ4_0, kernels::WeightType::kQ4_K,
+    kernels::WeightType::kQ5_K, kernels::WeightType::kQ6_K, kernels::WeightType::kMXFP4,
+};
 
 uint32_t UsableCpus() {
   cpu_set_t allowed;
@@ -36,7 +43,7 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
   ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
   // Here, since every kernel call reads the choice from now on.
-  const std::string tuned = options.tune_kernels ? kernels.Tune() : std::string();
+  const std::string tuned = options.tune_kernels ? kernels.Tune(kTunedTypes) : std::string();
   const uint32_t workers = options.cpu_workers == 0 ? UsableCpus() : options.cpu_workers;
   std::unique_ptr<ExpertCore> core(new ExpertCore(options, clock, std::move(kernels), workers));
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
@@ -83,7 +90,7 @@ Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& lis
     progress.stage = "populate";
     progress.bytes_done = done;
     progress.bytes_total = total;
-    listener(progress);
+    (void)listener(progress);  // the arena is not half made: a load ends or fails
   };
   Result<std::unique_ptr<LoadedModel>> built = BuildModel(options, id, arena, *reader_);
   if (!built.has_value()) {
@@ -188,7 +195,7 @@ Status ExpertCore::Unpin(ModelId model, LayerIndex layer, std::span<const Expert
 Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& listener) {
   const std::optional<ModelInfo> info = FindModel(name);
   if (!info || info->state != ModelState::kReady) return NotLoaded(name);
-  PosixFileSystem files;
+  FileSystem& files = HostFileSystem();
   const VerifyCallback on_record = [&](const VerifyProgress& at) {
     ModelProgress progress;
     progress.stage = "verify";
@@ -209,7 +216,7 @@ Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& li
                            .reason = Reason::kChecksum,
                            .message = record.problem});
   }
-  listener(last);
+  (void)listener(last);
   return Ok{};
 }
 

@@ -60,10 +60,6 @@ Status LayerExecutor::Submit(LayerCall call, LayerDone done) {
   return Ok{};
 }
 
-void LayerExecutor::Wake() {
-  mailbox_.Send(Control{[] {}});
-}
-
 void LayerExecutor::EndSession(SessionId session) {
   mailbox_.Send(Control{[this, session] {
     for (PendingCall& pending : queue_) {
@@ -144,7 +140,7 @@ Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Sta
           .unfinished = 1,
           .keys = {key},
           .pinned = std::move(pinned)};
-  Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys});
+  Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
   return Ok{};
 }
 
@@ -364,7 +360,8 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
     Step(model, size_class,
          ReserveWave{.wave = wave_id,
                      .keys = wave.keys,
-                     .admission = decode ? Admission::kHot : Admission::kCold});
+                     .admission = decode ? Admission::kHot : Admission::kCold,
+                     .tenure = Tenure::kCall});
   }
 }
 

@@ -41,7 +41,8 @@ Status MakeLedgers(const ModelOptions& options, LoadedModel& model) {
     ASSIGN_OR_RETURN(std::unique_ptr<ResidencyLedger> ledger,
                      ResidencyLedger::Create({.slot_count = model.slot_counts[i],
                                               .policy = options.policy,
-                                              .keys = std::move(keys)}));
+                                              .keys = std::move(keys),
+                                              .hot_keys = {}}));
     model.ledgers.push_back(std::move(ledger));
   }
   return Ok{};

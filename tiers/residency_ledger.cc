@@ -1,0 +1,331 @@
+#include "tiers/residency_ledger.h"
+
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+
+namespace moetier {
+namespace {
+
+Error BadOptions(std::string message) {
+  return Error{ErrorCode::kInvalidArgument, Reason::kBadConfig, std::move(message)};
+}
+
+}  // namespace
+
+// Creation
+// ---------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<ResidencyLedger>> ResidencyLedger::Create(Options options) {
+  if (options.slot_count == 0) return BadOptions("a ledger of 0 slots; raise the model's budget");
+  if (options.keys.empty()) return BadOptions("a ledger of 0 keys; the model has no such experts");
+  std::unordered_map<ExpertKey, KeyIndex> indices;
+  for (const ExpertKey& key : options.keys) {
+    const KeyIndex next{static_cast<uint32_t>(indices.size())};
+    if (!indices.emplace(key, next).second) {
+      return BadOptions(fmt::format("{} stands twice among the ledger's keys", ToString(key)));
+    }
+  }
+  std::vector<KeyIndex> hot;
+  for (const ExpertKey& key : options.hot_keys) {
+    const auto found = indices.find(key);
+    if (found == indices.end()) {
+      return BadOptions(fmt::format("hot {} is not among the ledger's keys", ToString(key)));
+    }
+    hot.push_back(found->second);
+  }
+  const EvictionPolicy::Sizes sizes{.slot_count = options.slot_count,
+                                    .key_count = static_cast<uint32_t>(options.keys.size())};
+  ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> policy,
+                   EvictionPolicy::Create(options.policy, sizes, hot));
+  return std::unique_ptr<ResidencyLedger>(
+      new ResidencyLedger(std::move(options), std::move(indices), std::move(policy)));
+}
+
+ResidencyLedger::ResidencyLedger(Options options, std::unordered_map<ExpertKey, KeyIndex> indices,
+                                 std::unique_ptr<EvictionPolicy> policy)
+    : policy_name_(std::move(options.policy)),
+      policy_(std::move(policy)),
+      key_index_(std::move(indices)),
+      slots_(options.slot_count) {
+  std::set<LayerIndex> layers;
+  keys_.reserve(options.keys.size());
+  for (const ExpertKey& name : options.keys) {
+    keys_.emplace_back(name);
+    layers.insert(name.layer);
+  }
+  layers_ = layers.size();
+  free_.reserve(slots_.size());
+  for (uint32_t i = slot_count(); i > 0; --i) free_.push_back(SlotIndex{i - 1});
+  counts_.free = slot_count();
+}
+
+ResidencyLedger::~ResidencyLedger() = default;
+
+// Events
+// -----------------------------------------------------------------------------------------------
+
+void ResidencyLedger::Step(const LedgerEvent& event, CommandList& out) {
+  std::visit([&](const auto& each) { On(each, out); }, event);
+}
+
+void ResidencyLedger::On(const ReserveWave& event, CommandList& out) {
+  Wave& wave = NewWave(event);
+  (last_waiting_ == nullptr ? first_waiting_ : last_waiting_->next_waiting) = &wave;
+  last_waiting_ = &wave;
+  ++counts_.waiting_waves;
+  GrantWaiting(out);
+}
+
+void ResidencyLedger::On(const ReleaseWave& event, CommandList& out) {
+  const auto found = waves_.find(event.wave);
+  MOE_CHECK(found != waves_.end(), "wave {} is released and not known", Raw(event.wave));
+  Wave& wave = found->second;
+  if (wave.granted) {
+    GiveBack(wave);
+  } else {
+    RemoveWaiting(wave);
+  }
+  // Waves granted by this release may still join its reads; what nobody joins is cancelled.
+  GrantWaiting(out);
+  if (wave.granted) CancelOrphans(wave, out);
+  spare_waves_.push_back(waves_.extract(found));
+}
+
+void ResidencyLedger::On(const ReadLanded& event, CommandList& out) {
+  const std::optional<SlotIndex> slot = Redeem(event.ticket);
+  if (!slot) return;
+  if (At(*slot).state == SlotState::kLoading) return Land(*slot, out);
+  const Key& key = At(At(*slot).key);
+  if (!key.slot && !key.quarantined) {
+    KeepDrained(*slot);
+  } else {
+    Free(*slot);
+  }
+  GrantWaiting(out);
+}
+
+void ResidencyLedger::On(const ReadEnded& event, CommandList& out) {
+  const std::optional<SlotIndex> slot = Redeem(event.ticket);
+  if (!slot) return;
+  const bool failed = event.why == ReadEnded::Why::kFailed;
+  if (At(*slot).state == SlotState::kLoading) {
+    if (!failed) {
+      ++counts_.restarted_reads;
+      return StartReading(*slot, out);
+    }
+    Fail(*slot, out);
+  } else {
+    Key& key = At(At(*slot).key);
+    // If it is being read again, that read decides.
+    if (failed && !key.slot) Quarantine(key);
+    Free(*slot);
+  }
+  GrantWaiting(out);
+}
+
+void ResidencyLedger::On(const LiftQuarantine& event, CommandList& /*out*/) {
+  Key& key = At(IndexOf(event.key));
+  if (key.quarantined) --counts_.quarantined;
+  key.quarantined = false;
+}
+
+// Waves
+// ------------------------------------------------------------------------------------------------
+
+ResidencyLedger::Wave& ResidencyLedger::NewWave(const ReserveWave& event) {
+  MOE_CHECK(!event.keys.empty() && event.keys.size() <= slots_.size(),
+            "wave {} asks for {} keys of a ledger with {} slots", Raw(event.wave),
+            event.keys.size(), slots_.size());
+  if (spare_waves_.empty()) {
+    WaveMap fresh;
+    fresh.try_emplace(event.wave);
+    spare_waves_.push_back(fresh.extract(fresh.begin()));
+  }
+  WaveMap::node_type node = std::move(spare_waves_.back());
+  spare_waves_.pop_back();
+  node.key() = event.wave;
+  const auto inserted = waves_.insert(std::move(node));
+  MOE_CHECK(inserted.inserted, "wave {} is in use", Raw(event.wave));
+  Wave& wave = inserted.position->second;
+  wave.id = event.wave;
+  wave.admission = event.admission;
+  wave.tenure = event.tenure;
+  wave.granted = false;
+  wave.next_waiting = nullptr;
+  wave.holds.clear();
+  ++waves_asked_;
+  for (const ExpertKey& name : event.keys) {
+    const KeyIndex key = IndexOf(name);
+    MOE_CHECK(At(key).asked_at != waves_asked_, "wave {} names {} twice", Raw(wave.id),
+              ToString(name));
+    At(key).asked_at = waves_asked_;
+    wave.holds.push_back(
+        {.key = key, .index = static_cast<uint32_t>(wave.holds.size()), .wave = &wave});
+  }
+  return wave;
+}
+
+void ResidencyLedger::RemoveWaiting(Wave& wave) {
+  Wave* before = nullptr;
+  for (Wave* each = first_waiting_; each != &wave; each = each->next_waiting) before = each;
+  (before == nullptr ? first_waiting_ : before->next_waiting) = wave.next_waiting;
+  if (last_waiting_ == &wave) last_waiting_ = before;
+  --counts_.waiting_waves;
+}
+
+void ResidencyLedger::GiveBack(Wave& wave) {
+  for (const Hold& hold : wave.holds) {
+    if (hold.state == Hold::State::kFailed) continue;
+    if (hold.state == Hold::State::kWaiting) RemoveWaiter(hold);
+    Unreserve(hold);
+  }
+  --counts_.granted_waves;
+}
+
+void ResidencyLedger::GrantWaiting(CommandList& out) {
+  while (first_waiting_ != nullptr && HasRoomFor(*first_waiting_)) {
+    Wave& wave = *first_waiting_;
+    RemoveWaiting(wave);
+    Grant(wave, out);
+  }
+}
+
+bool ResidencyLedger::HasRoomFor(const Wave& wave) const {
+  size_t needed = 0;
+  size_t obtainable = free_.size() + evictable_;
+  for (const Hold& hold : wave.holds) {
+    const Key& key = At(hold.key);
+    if (!key.slot) {
+      if (!key.quarantined) ++needed;
+    } else if (IsEvictable(At(*key.slot))) {
+      --obtainable;  // the wave itself uses it
+    }
+  }
+  return needed <= obtainable;
+}
+
+void ResidencyLedger::Grant(Wave& wave, CommandList& out) {
+  wave.granted = true;
+  ++counts_.granted_waves;
+  // First all reservations on what is here, so that no victim is a key of the wave itself.
+  ReserveWhatIsHere(wave);
+  for (Hold& hold : wave.holds) AnswerOrLoad(hold, out);
+}
+
+void ResidencyLedger::ReserveWhatIsHere(Wave& wave) {
+  const bool counts_as_use = wave.admission == Admission::kHot && wave.tenure == Tenure::kCall;
+  for (Hold& hold : wave.holds) {
+    if (const Key& key = At(hold.key); key.slot) Reserve(hold, *key.slot);
+    if (counts_as_use) policy_->Observe(hold.key, calls_granted_ / layers_);
+  }
+  if (counts_as_use) ++calls_granted_;
+}
+
+void ResidencyLedger::AnswerOrLoad(Hold& hold, CommandList& out) {
+  const Key& key = At(hold.key);
+  const Wave& wave = *hold.wave;
+  if (key.quarantined) {
+    hold.state = Hold::State::kFailed;
+    ++counts_.failed;
+    out.push_back(KeyFailed{.wave = wave.id, .index = hold.index});
+    return;
+  }
+  if (!key.slot) {
+    hold.resolution = Resolution::kMiss;
+    ++counts_.misses;
+    return Load(hold, out);
+  }
+  if (wave.admission == Admission::kHot) policy_->Touch(*key.slot);
+  if (At(*key.slot).state == SlotState::kLoading) {
+    hold.resolution = Resolution::kInFlight;
+    ++counts_.in_flight;
+    return AddWaiter(hold);
+  }
+  hold.resolution = Resolution::kHit;
+  hold.state = Hold::State::kReady;
+  ++counts_.hits;
+  out.push_back(KeyReady{wave.id, hold.index, hold.slot, hold.resolution});
+}
+
+void ResidencyLedger::Reserve(Hold& hold, SlotIndex index) {
+  Slot& slot = At(index);
+  hold.slot = index;
+  if (IsEvictable(slot)) --evictable_;
+  if (slot.reservations++ == 0) ++counts_.reserved;
+  if (hold.wave->tenure == Tenure::kHeld && slot.held++ == 0) ++counts_.held;
+}
+
+void ResidencyLedger::Unreserve(const Hold& hold) {
+  Slot& slot = At(hold.slot);
+  MOE_CHECK(slot.reservations > 0, "slot {} is unreserved once too often", Raw(hold.slot));
+  if (hold.wave->tenure == Tenure::kHeld && --slot.held == 0) --counts_.held;
+  if (--slot.reservations == 0) --counts_.reserved;
+  if (IsEvictable(slot)) ++evictable_;
+}
+
+void ResidencyLedger::AddWaiter(Hold& hold) {
+  hold.state = Hold::State::kWaiting;
+  hold.next_waiter = nullptr;
+  Hold** last = &At(hold.slot).first_waiter;
+  while (*last != nullptr) last = &(*last)->next_waiter;
+  *last = &hold;
+}
+
+void ResidencyLedger::RemoveWaiter(const Hold& hold) {
+  Hold** place = &At(hold.slot).first_waiter;
+  while (*place != &hold) place = &(*place)->next_waiter;
+  *place = hold.next_waiter;
+}
+
+void ResidencyLedger::CancelOrphans(const Wave& wave, CommandList& out) {
+  for (const Hold& hold : wave.holds) {
+    if (hold.state != Hold::State::kWaiting) continue;
+    if (At(hold.slot).reservations == 0) Cancel(hold.slot, out);
+  }
+}
+
+// Queries
+// ----------------------------------------------------------------------------------------------
+
+LedgerCounts ResidencyLedger::counts() const { return counts_; }
+
+SlotState ResidencyLedger::StateOf(const ExpertKey& key) const {
+  const std::optional<SlotIndex> slot = SlotOf(key);
+  return slot ? At(*slot).state : SlotState::kAbsent;
+}
+
+std::optional<SlotIndex> ResidencyLedger::SlotOf(const ExpertKey& key) const {
+  return At(IndexOf(key)).slot;
+}
+
+ResidencyLedger::SlotView ResidencyLedger::View(SlotIndex index) const {
+  MOE_CHECK(Raw(index) < slots_.size(), "slot {} of {}", Raw(index), slots_.size());
+  const Slot& slot = At(index);
+  return {.state = slot.state,
+          .generation = slot.generation,
+          .reservations = slot.reservations,
+          .key = At(slot.key).name};
+}
+
+bool ResidencyLedger::IsQuarantined(const ExpertKey& key) const {
+  return At(IndexOf(key)).quarantined;
+}
+
+std::vector<ExpertKey> ResidencyLedger::QuarantinedKeys() const {
+  std::vector<ExpertKey> quarantined;
+  for (const Key& key : keys_) {
+    if (key.quarantined) quarantined.push_back(key.name);
+  }
+  return quarantined;
+}
+
+KeyIndex ResidencyLedger::IndexOf(const ExpertKey& key) const {
+  const auto found = key_index_.find(key);
+  MOE_CHECK(found != key_index_.end(), "{} is not one of this ledger's {} keys", ToString(key),
+            keys_.size());
+  return found->second;
+}
+
+}  // namespace moetier
