@@ -1,22 +1,9 @@
 #include "tests/support/rpc_fixture.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 namespace moetier {
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "moetier-XXXXXX").string();
-  MOE_CHECK(mkdtemp(pattern.data()) != nullptr, "mkdtemp {}", pattern);
-  path_ = std::move(pattern);
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 RpcServer::Options RpcFixture::DefaultOptions() {
   RpcServer::Options options;

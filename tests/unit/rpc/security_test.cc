@@ -50,7 +50,7 @@ TEST_CASE("Unix socket: Stop removes the socket file", "[rpc]") {
 }
 
 TEST_CASE("Unix socket: a directory that others may write is refused", "[rpc]") {
-  const TemporaryFolder folder;
+  const testing::TempFolder folder;
   REQUIRE(chmod(folder.path().c_str(), 0777) == 0);
   const Status prepared = PrepareUnixSocket({.path = folder.path() + "/s", .group = ""});
   REQUIRE_FALSE(prepared.has_value());
@@ -59,14 +59,14 @@ TEST_CASE("Unix socket: a directory that others may write is refused", "[rpc]") 
 }
 
 TEST_CASE("Unix socket: a file that is no socket is left alone and refused", "[rpc]") {
-  const TemporaryFolder folder;
+  const testing::TempFolder folder;
   const std::string path = WriteFile(folder.path() + "/s", "precious", 0600);
   CHECK_FALSE(PrepareUnixSocket({.path = path, .group = ""}).has_value());
   CHECK(std::filesystem::exists(path));
 }
 
 TEST_CASE("Unix socket: a socket left behind is removed", "[rpc]") {
-  const TemporaryFolder folder;
+  const testing::TempFolder folder;
   const std::string path = folder.path() + "/s";
   REQUIRE(mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0);
   CHECK(PrepareUnixSocket({.path = path, .group = ""}).has_value());
@@ -82,7 +82,7 @@ TEST_CASE("Unix socket: a relative or overlong path and an unknown group are ref
 }
 
 TEST_CASE("State lock: a second owner is refused with the first one's pid", "[rpc]") {
-  const TemporaryFolder folder;
+  const testing::TempFolder folder;
   const std::string directory = folder.path() + "/a/state";
   {
     const Result<StateLock> first = StateLock::Take(directory);
@@ -111,7 +111,7 @@ TEST_CASE("TCP: a listener without all of address, certificate, key and token is
 }
 
 TEST_CASE("TCP: a short token, one that others may read and a binary one are refused", "[rpc]") {
-  const TemporaryFolder folder;
+  const testing::TempFolder folder;
   const std::string good(32, 'a');
   const auto refused = [&](const std::string& token, mode_t mode) {
     const std::string path = WriteFile(folder.path() + "/token", token, mode);
@@ -127,7 +127,7 @@ TEST_CASE("TCP: a short token, one that others may read and a binary one are ref
 }
 
 TEST_CASE("TCP: Start refuses a bad listener and leaves no socket behind", "[rpc]") {
-  const TemporaryFolder folder;
+  const testing::TempFolder folder;
   FakeDaemonCore core;
   const SteadyClock clock;
   spdlog::logger log("test");

@@ -43,8 +43,8 @@ TEST_CASE("Models: List and Get show what is loaded, an unknown name is NOT_FOUN
 
 TEST_CASE("Models: Load streams progress and the model; a path outside the roots is refused",
           "[rpc]") {
-  const TemporaryFolder root;
-  const TemporaryFolder elsewhere;
+  const testing::TempFolder root;
+  const testing::TempFolder elsewhere;
   std::filesystem::create_directory(root.path() + "/store");
   RpcFixture fixture(WithRoot(root.path()));
   const auto stub = v1::Models::NewStub(fixture.Connect());
@@ -73,8 +73,8 @@ TEST_CASE("Models: Load streams progress and the model; a path outside the roots
 }
 
 TEST_CASE("Models: a link below a root that leads out of it is refused", "[rpc]") {
-  const TemporaryFolder root;
-  const TemporaryFolder elsewhere;
+  const testing::TempFolder root;
+  const testing::TempFolder elsewhere;
   std::filesystem::create_directory_symlink(elsewhere.path(), root.path() + "/link");
   const std::vector<std::string> roots = {root.path()};
   CHECK(ResolveUnderRoots(root.path() + "/link", roots).error().code ==

@@ -50,7 +50,7 @@ grpc::Status ListOver(const std::string& target, const std::string& certificate,
 }  // namespace
 
 TEST_CASE("TCP: a call over TLS needs the token; without TLS there is no call", "[rpc]") {
-  const TemporaryFolder folder;
+  const testing::TempFolder folder;
   const std::string key = folder.path() + "/key.pem";
   const std::string certificate = folder.path() + "/cert.pem";
   const std::string command =
