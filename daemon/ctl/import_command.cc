@@ -43,8 +43,8 @@ std::string SummaryJson(const ImportSummary& summary) {
                         {"record_bytes", summary.record_bytes},
                         {"already_complete", summary.already_complete},
                         {"experts_resumed", summary.experts_resumed},
-                        {"weight_faults", summary.weight_faults},
-                        {"weight_fault_count", summary.weight_fault_count}}
+                        {"warnings", summary.warnings},
+                        {"warning_count", summary.warning_count}}
              .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
          "\n";
 }
@@ -60,10 +60,10 @@ std::string SummaryText(const ImportSummary& summary) {
                         summary.experts_resumed);
   }
   text += fmt::format("store: {}\n", Printable(summary.directory));
-  if (summary.weight_fault_count > 0) {
-    text += fmt::format("warning: {} weight blocks give no finite result:\n",
-                        summary.weight_fault_count);
-    for (const std::string& fault : summary.weight_faults) text += "  " + Printable(fault) + "\n";
+  if (summary.warning_count > 0) {
+    text += fmt::format("warning: {} experts have odd weights:\n",
+                        summary.warning_count);
+    for (const std::string& fault : summary.warnings) text += "  " + Printable(fault) + "\n";
   }
   return text;
 }

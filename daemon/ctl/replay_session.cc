@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <optional>
 #include <utility>
 #include <vector>
 
