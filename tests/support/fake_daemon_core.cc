@@ -9,17 +9,6 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);
 
-LayerGeometry SmallLayer(uint16_t layer, uint32_t experts) {
-  LayerGeometry geometry;
-  geometry.layer = LayerIndex{layer};
-  geometry.experts = experts;
-  geometry.shape.hidden = 4;
-  geometry.shape.ffn = 32;
-  geometry.shape.gate = kernels::WeightType::kQ8_0;
-  geometry.record.bytes = 4096;
-  return geometry;
-}
-
 Result<LayerOutput> Compute(const LayerCall& call) {
   if (call.control->cancelled.load(std::memory_order_relaxed)) {
     return Error{ErrorCode::kCancelled, Reason::kCancelled, "cancelled before it started"};
@@ -46,33 +35,11 @@ Result<LayerOutput> Compute(const LayerCall& call) {
 
 }  // namespace
 
-ModelGeometry SmallGeometry() {
-  ModelGeometry geometry;
-  geometry.name = "small";
-  geometry.architecture = "test";
-  geometry.hidden = 4;
-  geometry.top_k = 2;
-  geometry.layers = {SmallLayer(1, 8), SmallLayer(3, 4), SmallLayer(5, 4)};
-  geometry.layers[2].compute = false;
-  geometry.size_classes = {{.slot_bytes = Bytes(4096), .records = 16}};
-  return geometry;
-}
-
-ModelInfo SmallModel(std::string name, uint16_t id) {
-  return {.id = ModelId{id},
-          .name = std::move(name),
-          .fingerprint = 0x1122334455667788,
-          .geometry = std::make_shared<const ModelGeometry>(SmallGeometry()),
-          .state = ModelState::kReady,
-          .store_kind = StoreKind::kPackedRows16,
-          .directory = "/stores/small",
-          .source_paths = {"/models/small.gguf"},
-          .arithmetic = "fake-1"};
-}
-
 FakeDaemonCore::FakeDaemonCore() {
-  snapshot_.lanes.push_back({.index = 0, .kind = LaneKind::kCpu, .name = "cpu"});
-  snapshot_.pools.push_back({.index = PoolId{0}, .kind = PoolKind::kRam, .name = "ram0"});
+  LaneSnapshot& lane = snapshot_.lanes.emplace_back();
+  lane.name = "cpu";
+  PoolSnapshot& pool = snapshot_.pools.emplace_back();
+  pool.name = "ram0";
   AddModel(SmallModel());
   thread_ = std::thread([this] { Loop(); });
 }
@@ -115,8 +82,10 @@ void FakeDaemonCore::Post(std::function<void()> task) {
 
 void FakeDaemonCore::Start(Held& held) {
   if (!held.done) return;
-  Post([this, call = held.call, done = std::exchange(held.done, nullptr)] {
-    done(Compute(call));
+  Post([this, call = held.call, masked = masked_, done = std::exchange(held.done, nullptr)] {
+    Result<LayerOutput> output = Compute(call);
+    if (output) output->masked = masked;
+    done(std::move(output));
     const MutexLock lock(mu_);
     --unanswered_;
     changed_.notify_all();
@@ -130,7 +99,7 @@ void FakeDaemonCore::HoldCalls() {
 
 bool FakeDaemonCore::WaitForHeld(size_t count) {
   const MutexLock lock(mu_);
-  return WaitUntil([&] { return held_.size() >= count; });
+  return WaitUntil([&]() REQUIRES(mu_) { return held_.size() >= count; });
 }
 
 size_t FakeDaemonCore::held() const {
@@ -158,6 +127,21 @@ void FakeDaemonCore::FailHeld(size_t index, Error error) {
   });
 }
 
+bool FakeDaemonCore::WaitForCancel(size_t index) {
+  const std::shared_ptr<CallControl> control = HeldCall(index).control;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!control->cancelled.load(std::memory_order_relaxed)) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();  // the transport sets a flag and tells nobody
+  }
+  return true;
+}
+
+void FakeDaemonCore::set_masked(std::vector<MaskedPick> masked) {
+  const MutexLock lock(mu_);
+  masked_ = std::move(masked);
+}
+
 void FakeDaemonCore::RefuseSubmits(Error error) {
   const MutexLock lock(mu_);
   refusal_ = std::move(error);
@@ -176,7 +160,8 @@ void FakeDaemonCore::FailNextAdminCall(Error error) {
 
 bool FakeDaemonCore::WaitForEndedSession(SessionId session) {
   const MutexLock lock(mu_);
-  return WaitUntil([&] { return std::ranges::find(ended_, session) != ended_.end(); });
+  return WaitUntil(
+      [&]() REQUIRES(mu_) { return std::ranges::find(ended_, session) != ended_.end(); });
 }
 
 void FakeDaemonCore::HoldDrain() {
@@ -186,7 +171,7 @@ void FakeDaemonCore::HoldDrain() {
 
 bool FakeDaemonCore::WaitForDrain() {
   const MutexLock lock(mu_);
-  return WaitUntil([&] { return draining_; });
+  return WaitUntil([&]() REQUIRES(mu_) { return draining_; });
 }
 
 std::vector<std::string> FakeDaemonCore::admin_calls() const {
@@ -303,7 +288,7 @@ void FakeDaemonCore::Drain() {
   if (!drain_waits_) {
     for (Held& held : held_) Start(held);
   }
-  WaitUntil([&] { return unanswered_ == 0; });
+  WaitUntil([&]() REQUIRES(mu_) { return unanswered_ == 0; });
 }
 
 }  // namespace moetier

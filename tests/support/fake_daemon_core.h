@@ -13,13 +13,9 @@
 
 #include "base/mutex.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "tests/support/small_model.h"
 
 namespace moetier {
-
-// Two MoE layers, blk.1 (8 experts) and blk.3 (4 experts), and blk.5, which has no kernel; rows of
-// 4 values.
-ModelGeometry SmallGeometry();
-ModelInfo SmallModel(std::string name = "small", uint16_t id = 1);
 
 // A core without models' weights: output[r] = sum over j of weight * (expert + 1) * hidden[r].
 // Calls are answered on its own thread, at once or, when held, as the test says.
@@ -37,7 +33,9 @@ class FakeDaemonCore final : public DaemonCore {
   // Starts held call `index`: answered with its output, or kCancelled, kDeadlineExceeded if so.
   void StartHeld(size_t index);
   void FailHeld(size_t index, Error error);
+  bool WaitForCancel(size_t index);  // until the transport has cancelled held call `index`
   void RefuseSubmits(Error error);
+  void set_masked(std::vector<MaskedPick> masked);  // listed in every output
   void AddModel(ModelInfo model);
   void FailNextAdminCall(Error error);
   bool WaitForEndedSession(SessionId session);
@@ -84,6 +82,7 @@ class FakeDaemonCore final : public DaemonCore {
   size_t submitted_ GUARDED_BY(mu_) = 0;
   size_t unanswered_ GUARDED_BY(mu_) = 0;
   std::optional<Error> refusal_ GUARDED_BY(mu_);
+  std::vector<MaskedPick> masked_ GUARDED_BY(mu_);
   std::optional<Error> admin_failure_ GUARDED_BY(mu_);
   std::deque<Held> held_ GUARDED_BY(mu_);
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mu_);

@@ -1,22 +1,9 @@
 #include "tests/support/rpc_fixture.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 namespace moetier {
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "moetier-XXXXXX").string();
-  MOE_CHECK(mkdtemp(pattern.data()) != nullptr, "mkdtemp {}", pattern);
-  path_ = std::move(pattern);
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 RpcServer::Options RpcFixture::DefaultOptions() {
   RpcServer::Options options;
@@ -113,25 +100,6 @@ grpc::Status DecodeClient::Finish() {
   while (stream_->Read(&reply)) {
   }
   return stream_->Finish();
-}
-
-v1::LayerRequest SmallRequest(uint64_t request_id, uint32_t rows, uint32_t top_k) {
-  v1::LayerRequest request;
-  request.set_request_id(request_id);
-  request.set_layer(1);
-  request.set_rows(rows);
-  request.set_top_k(top_k);
-  request.set_hidden_type(v1::DTYPE_F32);
-  std::vector<float> hidden;
-  for (uint32_t row = 0; row < rows; ++row) {
-    hidden.insert(hidden.end(), {static_cast<float>(row + 1), 2.0f, 3.0f, 4.0f});
-    for (uint32_t pick = 0; pick < top_k; ++pick) {
-      request.add_experts(pick);
-      request.add_weights(0.5f);
-    }
-  }
-  request.set_hidden(hidden.data(), hidden.size() * sizeof(float));
-  return request;
 }
 
 std::vector<float> Floats(const std::string& bytes) {

@@ -14,21 +14,9 @@
 #include "moetier/v1/operator.grpc.pb.h"
 #include "moetier/v1/residency.grpc.pb.h"
 #include "tests/support/fake_daemon_core.h"
+#include "tests/support/temp_folder.h"
 
 namespace moetier {
-
-// A folder under the system's temporary one, removed with all in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // A real server on a Unix socket in a temporary folder, over a fake core.
 struct RpcFixture {
@@ -39,7 +27,7 @@ struct RpcFixture {
   // A connection of its own, as another process would have.
   [[nodiscard]] std::shared_ptr<grpc::Channel> Connect() const;
 
-  TemporaryFolder folder;
+  testing::TempFolder folder;
   FakeDaemonCore core;
   SteadyClock clock;
   spdlog::logger log{"test"};  // no sinks
@@ -92,9 +80,6 @@ class DecodeClient {
   std::unique_ptr<grpc::ClientReaderWriter<v1::DecodeRequest, v1::LayerReply>> stream_;
   bool finished_ = false;
 };
-
-// A valid message for blk.1: each row is {row + 1, 2, 3, 4}, experts 0..top_k-1, weights 0.5.
-v1::LayerRequest SmallRequest(uint64_t request_id, uint32_t rows = 1, uint32_t top_k = 2);
 
 std::vector<float> Floats(const std::string& bytes);
 
