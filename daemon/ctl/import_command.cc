@@ -61,8 +61,7 @@ std::string SummaryText(const ImportSummary& summary) {
   }
   text += fmt::format("store: {}\n", Printable(summary.directory));
   if (summary.warning_count > 0) {
-    text += fmt::format("warning: {} experts have odd weights:\n",
-                        summary.warning_count);
+    text += fmt::format("warning: {} experts have odd weights:\n", summary.warning_count);
     for (const std::string& fault : summary.warnings) text += "  " + Printable(fault) + "\n";
   }
   return text;
