@@ -4,7 +4,8 @@
 # behind but the build folder, unless --keep is given.
 set -euo pipefail
 
-readonly ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+readonly ROOT
 readonly DEMO="$ROOT/tests/data/demo-moe"
 readonly START_SECONDS=60  # longest wait for the daemon to answer
 

@@ -3,7 +3,8 @@
 # included), in the dev preset. Prints a summary; exits 0 only if every step passed.
 set -uo pipefail
 
-readonly ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+readonly ROOT
 cd "$ROOT" || exit 1
 
 names=()

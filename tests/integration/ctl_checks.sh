@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # Sourced by the ctl tests: counts checks, and cleans up.
 
 failures=0
