@@ -20,7 +20,7 @@ class Bench {
  public:
   Bench(uint32_t slots, FakeRecordReader::Delivery delivery, const std::string& policy = "lru")
       : lane({.workers = 2}, kernels),
-        executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, lane),
+        executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, log, lane),
         loader(executor),
         reader({.delivery = delivery}, loader) {
     loader.set_reader(&reader);
@@ -107,6 +107,7 @@ class Bench {
 
   const ModelId id{3};
   SteadyClock clock;
+  spdlog::logger log{"test"};  // no sinks
   SyntheticModel model{{.experts = 8, .hidden = 64, .ffn = 64}};
   kernels::ExpertKernels kernels =
       kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
