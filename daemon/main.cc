@@ -129,7 +129,7 @@ Status Serve(const std::string& config_path) {
   ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(config.state_directory));
   const SteadyClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core,
-                   ExpertCore::Create(CoreOptions(config), clock));
+                   ExpertCore::Create(CoreOptions(config), clock, log));
   RETURN_IF_ERROR(LoadConfigured(config, *core, log));
   LogState(*core, log);
   RpcServer::Options options = ServerOptions(config);

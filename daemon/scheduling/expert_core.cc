@@ -39,13 +39,18 @@ std::vector<ExpertKey> KeysOf(ModelId model, LayerIndex layer,
 
 }  // namespace
 
-Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, const Clock& clock) {
+Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, const Clock& clock,
+                                                       spdlog::logger& log) {
   const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
   ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
   // Here, since every kernel call reads the choice from now on.
-  const std::string tuned = options.tune_kernels ? kernels.Tune(kTunedTypes) : std::string();
+  if (options.tune_kernels) {
+    const std::string shapes = kernels.Tune(kTunedTypes);
+    log.debug("kernel shapes:\n{}", shapes);
+  }
   const uint32_t workers = options.cpu_workers == 0 ? UsableCpus() : options.cpu_workers;
-  std::unique_ptr<ExpertCore> core(new ExpertCore(options, clock, std::move(kernels), workers));
+  std::unique_ptr<ExpertCore> core(
+      new ExpertCore(options, clock, log, std::move(kernels), workers));
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
   core->loader_.set_reader(core->reader_.get());
   core->executor_.set_loader(&core->loader_);
@@ -53,12 +58,12 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   return core;
 }
 
-ExpertCore::ExpertCore(const Options& options, const Clock& clock, kernels::ExpertKernels kernels,
-                       uint32_t workers)
+ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,
+                       kernels::ExpertKernels kernels, uint32_t workers)
     : options_(options),
       kernels_(std::move(kernels)),
       lane_({.workers = workers, .pin_workers = options.pin_workers}, kernels_),
-      executor_(options.executor, clock, lane_),
+      executor_(options.executor, clock, log, lane_),
       loader_(executor_) {}
 
 ExpertCore::~ExpertCore() { executor_.Stop(); }

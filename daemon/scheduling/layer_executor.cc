@@ -22,8 +22,9 @@ uint32_t Microseconds(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-LayerExecutor::LayerExecutor(const Options& options, const Clock& clock, CpuLane& lane)
-    : options_(options), clock_(clock), lane_(lane) {}
+LayerExecutor::LayerExecutor(const Options& options, const Clock& clock, spdlog::logger& log,
+                             CpuLane& lane)
+    : options_(options), clock_(clock), log_(log), lane_(lane) {}
 
 LayerExecutor::~LayerExecutor() { Stop(); }
 
@@ -465,6 +466,8 @@ void LayerExecutor::OnLanded(LoadDone done) {
       return Step(model, layer->size_class,
                   ReadEnded{.ticket = done.ticket, .why = ReadEnded::Why::kCancelled});
     case LoadDone::Outcome::kFailed:
+      log_.error("model {}: quarantined {}: {}", model.name, ToString(done.key),
+                 done.error.message);
       model.quarantine.insert_or_assign(done.key, std::move(done.error));
       return Step(model, layer->size_class,
                   ReadEnded{.ticket = done.ticket, .why = ReadEnded::Why::kFailed});

@@ -20,7 +20,7 @@ class Bench {
  public:
   Bench(uint32_t slots, FakeRecordReader::Delivery delivery, const std::string& policy = "lru")
       : lane({.workers = 2}, kernels),
-        executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, lane),
+        executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, log, lane),
         loader(executor),
         reader({.delivery = delivery}, loader) {
     loader.set_reader(&reader);
@@ -107,6 +107,7 @@ class Bench {
 
   const ModelId id{3};
   SteadyClock clock;
+  spdlog::logger log{"test"};  // no sinks
   SyntheticModel model{{.experts = 8, .hidden = 64, .ffn = 64}};
   kernels::ExpertKernels kernels =
       kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
@@ -122,7 +123,7 @@ constexpr auto kManual = FakeRecordReader::Delivery::kManual;
 
 }  // namespace
 
-TEST_CASE("LayerExecutor: the bits do not depend on the slots, down to one a class",
+TEST_CASE("field_07 field_08: many calls on a cache of few slots get the reference's bits",
           "[scheduling]") {
   for (const uint32_t slots : {1u, 2u, 3u, 5u, 16u}) {
     Bench bench(slots, kThread);
