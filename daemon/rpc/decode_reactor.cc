@@ -26,6 +26,7 @@ void DecodeReactor::OnReadDone(bool ok) {
     return;
   }
   const Status taken = session_ == nullptr ? Open() : Take();
+  request_.Clear();  // an idle stream holds no message's memory
   const MutexLock lock(mu_);
   reading_ = false;
   if (!taken && !end_) {
