@@ -45,7 +45,7 @@ TEST_CASE("field_10: RAM below one token's experts is warned of with numbers", "
   REQUIRE((*small)->warnings.size() == 1);
   CHECK((*small)->warnings[0].find("one token's 24 experts (6 layers x top-4)") !=
         std::string::npos);
-  CHECK((*small)->slot_counts == std::vector<uint32_t>{9, 9});
+  CHECK((*small)->slot_counts == std::vector<uint32_t>{10, 9});
   CloseModel(std::move(small).value(), demo.reader);
 
   Result<std::unique_ptr<LoadedModel>> enough = demo.Load(BudgetShare{0.25});
