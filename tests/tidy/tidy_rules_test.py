@@ -103,8 +103,8 @@ class TidyRules(unittest.TestCase):
         self.assertEqual(list(check_headers_listed([cmake, nearer, deeper])), [])
         similar = SourceFile("base/CMakeLists.txt", "moetier_library(base HEADERS xb.h sub/b.h)")
         self.assertEqual(len(list(check_headers_listed([similar, unlisted]))), 1)
-        for exempt in ("daemon/options.h", "kernels/cpu/avx2_ops.h"):
-            self.assertEqual(list(check_headers_listed([SourceFile(exempt, "")])), [])
+        exempt = SourceFile("kernels/cpu/avx2_ops.h", "")
+        self.assertEqual(list(check_headers_listed([exempt])), [])
 
     def test_all_rules_run_over_a_tree(self):
         tree = [SourceFile("base/CMakeLists.txt", ""),
