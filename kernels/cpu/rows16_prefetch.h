@@ -34,7 +34,8 @@ class Ahead {
         from += from >= end_[g] ? jump_ : 0;
       }
       Unroll<kBytes / 64>([&]<int kLine>() MOETIER_INLINE_LAMBDA {
-        asm volatile("prefetcht0 %c1(%0)" : : "r"(from), "i"(kDistance + 64 * kLine));
+        const uintptr_t base = from;  // an asm operand alone does not make Clang 14 capture it
+        asm volatile("prefetcht0 %c1(%0)" : : "r"(base), "i"(kDistance + 64 * kLine));
       });
     }
   }
