@@ -10,7 +10,9 @@
 #else
 #define MOE_THREAD_ATTRIBUTE(x)
 #endif
+#ifndef GUARDED_BY  // Abseil's headers, which gRPC includes, define it with the same meaning
 #define GUARDED_BY(x) MOE_THREAD_ATTRIBUTE(guarded_by(x))
+#endif
 #define REQUIRES(...) MOE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) MOE_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 

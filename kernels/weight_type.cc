@@ -64,6 +64,8 @@ constexpr std::array kTypes = {
     kWithdrawn,
     Rows16("MXFP4", 32, 17),
     Held("NVFP4", 64, 36),
+    Held("Q1_0", 128, 18),
+    Held("Q2_0", 64, 18),
 };
 static_assert(kTypes.size() == kWeightTypeNumbers);
 

@@ -39,7 +39,7 @@ struct WeightTypeInfo {
 };
 
 // One more than the largest ggml_type number in the table.
-inline constexpr uint32_t kWeightTypeNumbers = 41;
+inline constexpr uint32_t kWeightTypeNumbers = 43;
 
 // nullptr for a number that is not a ggml type we know, or one that ggml has withdrawn.
 const WeightTypeInfo* FindWeightType(uint32_t ggml_type);

@@ -34,9 +34,9 @@ struct ArenaOptions {
   PageSize pages = PageSize::kTransparent;
   Pinning pinning = Pinning::kPageable;
   Bytes reserve = 64_MiB;  // kept free beside the arena when limits are compared
-  MemoryRoots roots;
+  MemoryRoots roots{};
   // Called on the creating thread as memory is populated, at the end with done == total.
-  std::function<void(Bytes done, Bytes total)> on_progress;
+  std::function<void(Bytes done, Bytes total)> on_progress{};
 };
 
 // The slots of one (model, pool): one block of memory, populated when it is made, cut into regions

@@ -206,7 +206,7 @@ Result<MemoryLimits> ReadMemoryLimits(const MemoryRoots& roots) {
   if (const auto memlock = NumberAfter(rlimits, "Max locked memory")) {
     limits.memlock = Bytes(*memlock);  // "unlimited" is no number
   }
-  const std::string status = ReadIfThere(roots.proc + "/self/status").value_or("");
+  const std::string status = ReadIfThere(roots.proc + "/thread-self/status").value_or("");
   limits.may_lock_all = (NumberAfter(status, "CapEff:", 16).value_or(0) & kCapIpcLock) != 0;
   limits.huge_pages = ReadHugePages(roots);
   return limits;

@@ -52,8 +52,10 @@ struct ModelProgress {
   std::string message;
   std::vector<QuarantineSnapshot> faulty;  // found since the progress before
 };
+// The listener's answer: whether the work should go on.
+enum class GoOn : uint8_t { kYes, kNo };
 // Called on the thread that called LoadModel or VerifyModel.
-using ProgressListener = std::function<void(const ModelProgress&)>;
+using ProgressListener = std::function<GoOn(const ModelProgress&)>;
 
 // The daemon without its transports: models, tiers and the executor. Transports translate, validate
 // and call it; a test replaces it.
@@ -73,11 +75,13 @@ class DaemonCore {
   [[nodiscard]] virtual std::optional<ModelInfo> ModelById(ModelId id) const = 0;
   [[nodiscard]] virtual std::vector<ModelInfo> ListModels() const = 0;
 
-  // Returns once the model serves. kAlreadyExists when the name is taken.
+  // Returns once the model serves. kAlreadyExists when the name is taken; kCancelled, with nothing
+  // left behind, when the listener says kNo.
   virtual Status LoadModel(const LoadSpec& spec, const ProgressListener& listener) = 0;
   // Refuses new calls on the model, answers those under way, frees, returns.
   virtual Status UnloadModel(std::string_view name) = 0;
-  // Reads every record; faulty ones are in the progress and are no error.
+  // Reads every record; faulty ones are in the progress and are no error. kCancelled when the
+  // listener says kNo.
   virtual Status VerifyModel(std::string_view name, const ProgressListener& listener) = 0;
 
   // `experts` exist in the layer. Pin returns when they are resident.

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <array>
 #include <utility>
 
 #include "base/text_size.h"
@@ -10,6 +11,12 @@
 
 namespace moetier {
 namespace {
+
+constexpr std::array kTunedTypes = {
+    kernels::WeightType::kF32,  kernels::WeightType::kF16,  kernels::WeightType::kBF16,
+    kernels::WeightType::kQ8_0, kernels::WeightType::kQ4_0, kernels::WeightType::kQ4_K,
+    kernels::WeightType::kQ5_K, kernels::WeightType::kQ6_K, kernels::WeightType::kMXFP4,
+};
 
 uint32_t UsableCpus() {
   cpu_set_t allowed;
@@ -32,13 +39,18 @@ std::vector<ExpertKey> KeysOf(ModelId model, LayerIndex layer,
 
 }  // namespace
 
-Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, const Clock& clock) {
+Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, const Clock& clock,
+                                                       spdlog::logger& log) {
   const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
   ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
   // Here, since every kernel call reads the choice from now on.
-  const std::string tuned = options.tune_kernels ? kernels.Tune() : std::string();
+  if (options.tune_kernels) {
+    const std::string shapes = kernels.Tune(kTunedTypes);
+    log.debug("kernel shapes:\n{}", shapes);
+  }
   const uint32_t workers = options.cpu_workers == 0 ? UsableCpus() : options.cpu_workers;
-  std::unique_ptr<ExpertCore> core(new ExpertCore(options, clock, std::move(kernels), workers));
+  std::unique_ptr<ExpertCore> core(
+      new ExpertCore(options, clock, log, std::move(kernels), workers));
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
   core->loader_.set_reader(core->reader_.get());
   core->executor_.set_loader(&core->loader_);
@@ -46,12 +58,12 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   return core;
 }
 
-ExpertCore::ExpertCore(const Options& options, const Clock& clock, kernels::ExpertKernels kernels,
-                       uint32_t workers)
+ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,
+                       kernels::ExpertKernels kernels, uint32_t workers)
     : options_(options),
       kernels_(std::move(kernels)),
       lane_({.workers = workers, .pin_workers = options.pin_workers}, kernels_),
-      executor_(options.executor, clock, lane_),
+      executor_(options.executor, clock, log, lane_),
       loader_(executor_) {}
 
 ExpertCore::~ExpertCore() { executor_.Stop(); }
@@ -83,7 +95,7 @@ Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& lis
     progress.stage = "populate";
     progress.bytes_done = done;
     progress.bytes_total = total;
-    listener(progress);
+    (void)listener(progress);  // the arena is not half made: a load ends or fails
   };
   Result<std::unique_ptr<LoadedModel>> built = BuildModel(options, id, arena, *reader_);
   if (!built.has_value()) {
@@ -188,7 +200,7 @@ Status ExpertCore::Unpin(ModelId model, LayerIndex layer, std::span<const Expert
 Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& listener) {
   const std::optional<ModelInfo> info = FindModel(name);
   if (!info || info->state != ModelState::kReady) return NotLoaded(name);
-  PosixFileSystem files;
+  FileSystem& files = HostFileSystem();
   const VerifyCallback on_record = [&](const VerifyProgress& at) {
     ModelProgress progress;
     progress.stage = "verify";
@@ -196,8 +208,7 @@ Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& li
     progress.bytes_total = Bytes(at.bytes_total);
     progress.records_done = at.records_done;
     progress.records_total = at.records_total;
-    listener(progress);
-    return true;
+    return listener(progress) == GoOn::kYes;
   };
   ASSIGN_OR_RETURN(const VerifyReport report,
                    VerifyStore(info->directory, VerifyOptions{}, files, on_record));
@@ -210,7 +221,7 @@ Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& li
                            .reason = Reason::kChecksum,
                            .message = record.problem});
   }
-  listener(last);
+  (void)listener(last);
   return Ok{};
 }
 

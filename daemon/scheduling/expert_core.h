@@ -28,7 +28,7 @@ inline constexpr std::string_view kArithmeticId = "moetier-1/int8x32";
 
 // The daemon without its transports: models, the tiers under them, the executor.
 // Threads:  as DaemonCore says. Loads and unloads run one at a time on their callers' threads.
-// Lifetime: the destructor drains, then gives everything back.
+// Lifetime: the destructor drains, then gives everything back. Clock and logger outlive it.
 class ExpertCore final : public DaemonCore {
  public:
   struct Options {
@@ -42,7 +42,8 @@ class ExpertCore final : public DaemonCore {
     ModelOptions load_defaults;  // policy, ram and check of models loaded by an operator
   };
 
-  static Result<std::unique_ptr<ExpertCore>> Create(const Options& options, const Clock& clock);
+  static Result<std::unique_ptr<ExpertCore>> Create(const Options& options, const Clock& clock,
+                                                    spdlog::logger& log);
   ~ExpertCore() override;
 
   // A model of the configuration. Progress as in DaemonCore::LoadModel.
@@ -64,8 +65,8 @@ class ExpertCore final : public DaemonCore {
   void Drain() override;
 
  private:
-  ExpertCore(const Options& options, const Clock& clock, kernels::ExpertKernels kernels,
-             uint32_t workers);
+  ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,
+             kernels::ExpertKernels kernels, uint32_t workers);
   Status ClaimName(const std::string& name, ModelId& id) EXCLUDES(models_mu_);
   ModelInfo* FindReady(std::string_view name) REQUIRES(models_mu_);
 

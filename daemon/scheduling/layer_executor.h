@@ -1,6 +1,8 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_LAYER_EXECUTOR_H_
 #define MOETIER_DAEMON_SCHEDULING_LAYER_EXECUTOR_H_
 
+#include <spdlog/logger.h>
+
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -37,7 +39,7 @@ class LayerExecutor final : public LoadListener {
     uint32_t max_active_batches = 16;  // each holds a piece of results
   };
 
-  LayerExecutor(const Options& options, const Clock& clock, CpuLane& lane);
+  LayerExecutor(const Options& options, const Clock& clock, spdlog::logger& log, CpuLane& lane);
   ~LayerExecutor() override;
 
   // Before Start; the loader outlives the executor's thread.
@@ -153,6 +155,7 @@ class LayerExecutor final : public LoadListener {
 
   const Options options_;
   const Clock& clock_;
+  spdlog::logger& log_;
   CpuLane& lane_;
   ExpertLoader* loader_ = nullptr;  // set once, before Start
   Mailbox<Message> mailbox_;

@@ -1,5 +1,7 @@
 #include "daemon/scheduling/model_loading.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <utility>
 
@@ -41,10 +43,22 @@ Status MakeLedgers(const ModelOptions& options, LoadedModel& model) {
     ASSIGN_OR_RETURN(std::unique_ptr<ResidencyLedger> ledger,
                      ResidencyLedger::Create({.slot_count = model.slot_counts[i],
                                               .policy = options.policy,
-                                              .keys = std::move(keys)}));
+                                              .keys = std::move(keys),
+                                              .hot_keys = {}}));
     model.ledgers.push_back(std::move(ledger));
   }
   return Ok{};
+}
+
+// A GGUF file in the place of a store is the mistake to expect.
+Status RefuseFile(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return Ok{};
+  return Error{
+      ErrorCode::kInvalidArgument, Reason::kBadStore,
+      fmt::format("{} is a file, not a store directory; make one first: `moetierctl import "
+                  "{} --in-place` (no second copy), or without --in-place",
+                  path, path)};
 }
 
 Status OpenFiles(LoadedModel& model, RecordReader& reader) {
@@ -67,6 +81,7 @@ Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, Mod
   model->id = id;
   model->name = options.name;
   model->landing_check = options.landing_check;
+  RETURN_IF_ERROR(RefuseFile(options.directory));
   ASSIGN_OR_RETURN(model->store, ExpertStore::Open(options.directory));
   model->geometry = std::make_shared<const ModelGeometry>(model->store->geometry());
   const ModelGeometry& geometry = *model->geometry;

@@ -73,7 +73,7 @@ class FakeFileSystem::Handle final : public StoreFileHandle {
 
   Status Sync() override {
     RETURN_IF_ERROR(files_.Step("fsync " + path_));
-    inode_->durable = inode_->data;
+    if (!files_.ignore_file_syncs_) inode_->durable = inode_->data;
     return Ok{};
   }
 

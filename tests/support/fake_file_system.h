@@ -29,6 +29,8 @@ class FakeFileSystem final : public FileSystem {
   void LosePowerAt(uint64_t operation) { power_loss_at_ = operation; }
   // Only this one fails, with this errno.
   void FailAt(uint64_t operation, int error_number);
+  // fsync of a file reports success and does nothing, as some drives do.
+  void IgnoreFileSyncs() { ignore_file_syncs_ = true; }
   void set_capacity(uint64_t bytes) { capacity_ = bytes; }
   // The host starts again: what was not synced is gone as `survival` says. Open files are dead.
   void Restart(Survival survival, uint64_t seed);
@@ -69,6 +71,7 @@ class FakeFileSystem final : public FileSystem {
   uint64_t operations_ = 0;
   uint64_t power_loss_at_ = std::numeric_limits<uint64_t>::max();
   std::map<uint64_t, int> failures_;
+  bool ignore_file_syncs_ = false;
   uint64_t capacity_ = uint64_t{1} << 40;
   Names names_;
   Names durable_names_;

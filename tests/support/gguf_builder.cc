@@ -237,7 +237,6 @@ std::vector<std::string> GgufBuilder::WriteShards(const std::string& folder,
                                                   bool tensorless_first) const {
   std::vector<std::string> paths;
   const uint32_t holders = tensorless_first ? shards - 1 : shards;
-  const size_t each = (tensors_.size() + holders - 1) / holders;
   size_t next = 0;
   for (uint32_t i = 0; i < shards; ++i) {
     GgufBuilder shard(seed_);
@@ -247,9 +246,9 @@ std::vector<std::string> GgufBuilder::WriteShards(const std::string& folder,
     shard.U16("split.no", static_cast<uint16_t>(i))
         .U16("split.count", static_cast<uint16_t>(shards));
     shard.I32("split.tensors.count", static_cast<int32_t>(tensors_.size()));
-    for (size_t n = 0; n < each && next < tensors_.size() && !(tensorless_first && i == 0); ++n) {
-      shard.AddTensor(tensors_[next++]);
-    }
+    const uint32_t holder = tensorless_first ? i : i + 1;
+    const size_t end = tensors_.size() * holder / holders;
+    while (next < end) shard.AddTensor(tensors_[next++]);
     paths.push_back(fmt::format("{}/{}-{:05}-of-{:05}.gguf", folder, stem, i + 1, shards));
     shard.WriteFile(paths.back());
   }

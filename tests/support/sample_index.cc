@@ -38,7 +38,7 @@ StoreIndex SampleHead() {
                    {"/models/sample-00002-of-00002.gguf", 200'000, 6}};
   index.layers = {SampleLayer(LayerIndex{2}, kernels::WeightType::kQ8_0, false),
                   SampleLayer(LayerIndex{5}, kernels::WeightType::kF16, true)};
-  index.layers[0].router_weight = RouterTensor{0, 32, kExperts, 0, 32 * kExperts * 4, 44};
+  index.layers[0].routers[0] = RouterTensor{0, 32, kExperts, 0, 32 * kExperts * 4, 44};
   index.router_bytes = 32 * kExperts * 4;
   return index;
 }
@@ -76,7 +76,7 @@ StoreIndex SampleInPlaceIndex() {
       }
     }
   }
-  index.layers[1].router_bias = RouterTensor{0, kExperts, 1, index.router_bytes, 12, 55};
+  index.layers[1].routers[1] = RouterTensor{0, kExperts, 1, index.router_bytes, 12, 55};
   index.router_bytes += 12;
   return index;
 }

@@ -68,7 +68,7 @@ SyntheticModel::SyntheticModel(const Options& options) {
                .layers = {},
                .size_classes = {}};
   Random random(options.seed);
-  for (const uint16_t block : {1, 2, 4}) {
+  for (const uint16_t block : std::array<uint16_t, 3>{1, 2, 4}) {
     const uint32_t ffn = block == 4 ? 2 * options.ffn : options.ffn;
     const auto q8 = kernels::WeightType::kQ8_0;
     LayerGeometry layer;

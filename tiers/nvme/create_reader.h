@@ -20,8 +20,8 @@ enum class IoMode : uint8_t { kAuto, kDirect, kBuffered };
 
 // Lets a test refuse what the host would grant. Each returns the errno to pretend, 0 for none.
 struct ReaderSeams {
-  std::function<int()> ring_error;
-  std::function<int(const std::string& path)> direct_error;
+  std::function<int()> ring_error{};
+  std::function<int(const std::string& path)> direct_error{};
 };
 
 struct ReaderOptions {
@@ -33,7 +33,7 @@ struct ReaderOptions {
   uint32_t preadv_threads = 16;  // of the fallback engine, 1..64
   IoEngine engine = IoEngine::kAuto;
   IoMode mode = IoMode::kAuto;
-  ReaderSeams seams;
+  ReaderSeams seams{};
 };
 
 // Starts the thread `nvme-reader`. kAuto falls back, ring to preadv here and direct to buffered at

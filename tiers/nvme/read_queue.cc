@@ -163,7 +163,12 @@ void ReadQueue::Finish(uint32_t index, int result) {
   Request& request = requests_[state.slot];
   MOE_CHECK(request.request != nullptr && request.in_flight > 0, "piece {} is not in flight",
             index);
-  const bool rest_wanted = !request.incomplete && request.failure.outcome == IoOutcome::kOk;
+  // After a failure only the rest of what lies before it can change the answer.
+  const Failure& failure = request.failure;
+  const bool rest_wanted =
+      !request.cancel_asked &&
+      (failure.outcome == IoOutcome::kOk ||
+       std::tuple(state.segment, state.position) < std::tuple(failure.segment, failure.position));
   const bool has_rest = ContinuePartial(state, result);
   if (has_rest && rest_wanted) {
     restarts_.push_back(index);

@@ -67,7 +67,7 @@ class ReadQueue {
     bool cancel_asked = false;
     bool incomplete = false;  // some piece was not started, or was cancelled
     bool finished = false;    // in the list of TakeFinished
-    Failure failure;
+    Failure failure{};
     uint32_t previous = kNone, next = kNone;
   };
   struct PieceState {

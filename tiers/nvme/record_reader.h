@@ -22,7 +22,7 @@ enum class FileId : uint32_t {};
 struct ReadSegment {
   FileId file{};
   uint64_t offset = 0;
-  std::span<std::byte> destination;
+  std::span<std::byte> destination{};
   uint64_t needed = 0;
 };
 
@@ -33,7 +33,7 @@ inline constexpr size_t kMaxReadSegments = 6;  // an expert in place: three matr
 struct ReadRequest {
   uint64_t id = 0;  // the caller's; unique among its unfinished ones
   Urgency urgency = Urgency::kDemand;
-  std::array<ReadSegment, kMaxReadSegments> segments;
+  std::array<ReadSegment, kMaxReadSegments> segments{};
   uint32_t segment_count = 0;
 };
 

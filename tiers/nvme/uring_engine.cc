@@ -162,7 +162,9 @@ void UringEngine::ArmWake() {
 void UringEngine::Wait(std::vector<PieceResult>& results) {
   ArmWake();
   const int submitted = io_uring_submit_and_wait(&ring_, 1);
-  MOE_CHECK(submitted >= 0 || submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY,
+  // The rest passes: a signal, no memory or no room for completions just now.
+  MOE_CHECK(submitted >= 0 || submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY ||
+                submitted == -ENOMEM,
             "io_uring_enter: errno {}", -submitted);
   Harvest(results);
 }

@@ -245,7 +245,7 @@ Result<std::optional<GgufHeader>> ParseGgufHeader(std::span<const std::byte> hea
   return std::move(read).error();
 }
 
-Result<GgufFile> ReadGgufFile(const std::string& path) {
+Result<GgufFile> ReadGgufFile(const std::string& path, uint64_t limit) {
   // O_NONBLOCK: a FIFO at that path must not hang us.
   ASSIGN_OR_RETURN(const UniqueFd fd, UniqueFd::Open(path, O_RDONLY | O_NONBLOCK));
   ASSIGN_OR_RETURN(const uint64_t bytes, RegularFileBytes(fd.get(), path));
@@ -253,14 +253,13 @@ Result<GgufFile> ReadGgufFile(const std::string& path) {
   // Four times more a round: what is parsed again costs at most a third of the last parse.
   for (uint64_t want = uint64_t{1} << 20;; want *= 4) {
     const uint64_t have = head.size();
-    head.resize(static_cast<size_t>(std::min({want, bytes, kMaxGgufHeaderBytes})));
+    head.resize(static_cast<size_t>(std::min({want, bytes, limit})));
     RETURN_IF_ERROR(ReadExactly(fd.get(), have, std::span(head).subspan(have), path));
     ASSIGN_OR_RETURN(std::optional<GgufHeader> header, ParseGgufHeader(head, bytes, path));
     if (header) return GgufFile{path, bytes, std::move(*header)};
-    if (head.size() >= kMaxGgufHeaderBytes) {
-      return Error{
-          ErrorCode::kDataLoss, Reason::kBadGguf,
-          fmt::format("{}: the header is larger than {} bytes", path, kMaxGgufHeaderBytes)};
+    if (head.size() >= limit) {
+      return Error{ErrorCode::kDataLoss, Reason::kBadGguf,
+                   fmt::format("{}: the header is larger than {} bytes", path, limit)};
     }
   }
 }

@@ -39,8 +39,8 @@ inline constexpr uint64_t kMaxGgufHeaderBytes = uint64_t{256} << 20;
 Result<std::optional<GgufHeader>> ParseGgufHeader(std::span<const std::byte> head,
                                                   uint64_t file_bytes, const std::string& path);
 
-// Reads as much of the file as its header needs, never more than kMaxGgufHeaderBytes.
-Result<GgufFile> ReadGgufFile(const std::string& path);
+// Reads as much of the file as its header needs; one that needs more than `limit` is kBadGguf.
+Result<GgufFile> ReadGgufFile(const std::string& path, uint64_t limit = kMaxGgufHeaderBytes);
 
 }  // namespace moetier
 

@@ -82,10 +82,10 @@ void CheckShard(const ShardName& name, const GgufFile& file, const GgufFile& fir
     faults.Add(fmt::format("{}: holds no tensors", base));
   }
   const std::string ours = Architecture(file.header);
-  if (!ours.empty() && ours != Architecture(first.header)) {
+  const std::string theirs = Architecture(first.header);
+  if (!ours.empty() && !theirs.empty() && ours != theirs) {
     faults.Add(fmt::format("{}: general.architecture is {}, that of {} is {}: mixed models", base,
-                           Printable(ours), BaseName(first.path),
-                           Printable(Architecture(first.header))));
+                           Printable(ours), BaseName(first.path), Printable(theirs)));
   }
   const auto total = Unsigned(file.header, "split.tensors.count");
   const auto expected = Unsigned(first.header, "split.tensors.count");
@@ -119,55 +119,60 @@ void CheckTotal(std::span<const GgufFile> files, Faults& faults) {
   }
 }
 
-// The name of a file beside the missing shard that says it is that shard; empty if there is none.
-std::string FindRenamed(const ShardName& missing) {
+// Files beside the set that say they are shards of one like it, by split.no.
+std::map<uint64_t, std::string> FindStrays(const ShardName& set) {
+  std::map<uint64_t, std::string> strays;
   std::error_code error;
-  std::filesystem::path folder = std::filesystem::path(FormatShardName(missing)).parent_path();
+  std::filesystem::path folder = std::filesystem::path(set.prefix).parent_path();
   if (folder.empty()) folder = ".";
   std::filesystem::directory_iterator entries(folder, error);
   size_t looked_at = 0;
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     const std::filesystem::path& path = entries->path();
-    if (path.extension() != kExtension || ++looked_at > kMaxFilesLookedAt) continue;
+    if (path.extension() != kExtension) continue;
     const auto name = ParseShardName(path.string());
-    if (name && BaseName(name->prefix) == BaseName(missing.prefix) &&
-        name->count == missing.count) {
+    if (name && BaseName(name->prefix) == BaseName(set.prefix) && name->count == set.count) {
       continue;  // of the set, and looked at there
     }
+    if (++looked_at > kMaxFilesLookedAt) break;
     const Result<GgufFile> file = ReadGgufFile(path.string());
-    if (file.has_value() && Unsigned(file->header, "split.count") == missing.count &&
-        Unsigned(file->header, "split.no") == missing.number - 1) {
-      return path.filename().string();
-    }
+    if (!file.has_value() || Unsigned(file->header, "split.count") != set.count) continue;
+    const auto number = Unsigned(file->header, "split.no");
+    if (number) strays.emplace(*number, path.filename().string());
   }
-  return {};
+  return strays;
 }
 
-void AddUnread(const ShardName& name, const Error& error, Faults& faults) {
-  const std::string path = FormatShardName(name);
-  if (error.code != ErrorCode::kNotFound) {
-    faults.Add(error.message);
-    return;
+void AddMissingShards(ShardName name, std::span<const uint32_t> numbers, Faults& faults) {
+  if (numbers.empty()) return;
+  const auto strays = FindStrays(name);
+  for (const uint32_t number : numbers) {
+    name.number = number;
+    const std::string base = BaseName(FormatShardName(name));
+    const auto stray = strays.find(number - 1);
+    faults.AddMissing(
+        stray == strays.end()
+            ? fmt::format("{}: missing", base)
+            : fmt::format("{}: missing; {} says it is this shard: rename it", base, stray->second));
   }
-  const std::string renamed = FindRenamed(name);
-  faults.AddMissing(renamed.empty()
-                        ? fmt::format("{}: missing", BaseName(path))
-                        : fmt::format("{}: missing; {} says it is this shard: rename it",
-                                      BaseName(path), renamed));
 }
 
 Result<std::vector<GgufFile>> ReadNamedSet(ShardName name) {
   Faults faults;
   std::vector<GgufFile> files;
+  std::vector<uint32_t> missing;
   for (name.number = 1; name.number <= name.count; ++name.number) {
     Result<GgufFile> file = ReadGgufFile(FormatShardName(name));
-    if (!file.has_value()) {
-      AddUnread(name, file.error(), faults);
-      continue;
+    if (file.has_value()) {
+      files.push_back(std::move(file).value());
+      CheckShard(name, files.back(), files.front(), faults);
+    } else if (file.error().code == ErrorCode::kNotFound) {
+      missing.push_back(name.number);
+    } else {
+      faults.Add(file.error().message);
     }
-    files.push_back(std::move(file).value());
-    CheckShard(name, files.back(), files.front(), faults);
   }
+  AddMissingShards(name, missing, faults);
   CheckTensorNames(files, faults);
   if (files.size() == name.count) CheckTotal(files, faults);
   if (!faults.empty()) return faults.ToError(name.prefix, name.count);

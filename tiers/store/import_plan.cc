@@ -2,10 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
 #include "base/unique_fd.h"
+#include "tiers/store/index_geometry.h"
 
 namespace moetier {
 namespace {
@@ -58,20 +60,26 @@ IndexLayer PlanLayer(const LayerGeometry& geometry, const MoeLayerSource& source
     }
   }
   layer.extents_per_record = static_cast<uint32_t>(layer.extents.size() / geometry.experts);
-  const RouterSource& router = source.router;
-  if (router.weight) layer.router_weight = PlaceRouter(*router.weight, plan.index.router_bytes);
-  if (router.bias) layer.router_bias = PlaceRouter(*router.bias, plan.index.router_bytes);
+  const auto routers = RouterTensors(source.router);
+  for (size_t role = 0; role < kRouterRoles; ++role) {
+    if (routers[role] != nullptr) {
+      layer.routers[role] = PlaceRouter(*routers[role], plan.index.router_bytes);
+    }
+  }
   return layer;
 }
 
+// Whether both name the same records; an index is an outside file and need not fit the model that
+// has its fingerprint.
+bool SameRecords(const StoreIndex& a, const StoreIndex& b) {
+  return std::ranges::equal(a.layers, b.layers, [](const IndexLayer& x, const IndexLayer& y) {
+    return x.layer == y.layer && x.experts == y.experts && x.shape == y.shape &&
+           x.record_bytes == y.record_bytes;
+  });
+}
+
 bool SameExtents(const StoreIndex& a, const StoreIndex& b) {
-  if (a.layers.size() != b.layers.size()) return false;
-  for (size_t i = 0; i < a.layers.size(); ++i) {
-    const IndexLayer& x = a.layers[i];
-    const IndexLayer& y = b.layers[i];
-    if (x.layer != y.layer || x.shape != y.shape || x.extents != y.extents) return false;
-  }
-  return true;
+  return std::ranges::equal(a.layers, b.layers, {}, &IndexLayer::extents, &IndexLayer::extents);
 }
 
 Error Stale(const std::string& directory, std::string_view what) {
@@ -83,6 +91,13 @@ Error Stale(const std::string& directory, std::string_view what) {
 }
 
 }  // namespace
+
+std::array<const GgufTensor*, kRouterRoles> RouterTensors(const RouterSource& router) {
+  const auto pointer = [](const std::optional<GgufTensor>& tensor) {
+    return tensor ? &*tensor : nullptr;
+  };
+  return {pointer(router.weight), pointer(router.bias), pointer(router.logit_bias)};
+}
 
 std::vector<std::string> ImportPlan::ShardPaths() const {
   std::vector<std::string> paths;
@@ -133,7 +148,8 @@ Result<ImportPlan> PlanOfStore(const StoreIndex& index, const std::string& direc
         fmt::format("it was made from a model with fingerprint {:016x}, {} now has {:016x}",
                     index.fingerprint, path, plan.index.fingerprint));
   }
-  return plan;
+  if (SameRecords(plan.index, index)) return plan;
+  return Stale(directory, fmt::format("its index does not fit the experts of {}", path));
 }
 
 Status CheckSourcesUnchanged(const StoreIndex& index, const std::string& directory) {

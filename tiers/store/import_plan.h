@@ -1,6 +1,7 @@
 #ifndef MOETIER_TIERS_STORE_IMPORT_PLAN_H_
 #define MOETIER_TIERS_STORE_IMPORT_PLAN_H_
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "tiers/store/store_index.h"
 
 namespace moetier {
+
+// By RouterRole; nullptr where the model has none.
+std::array<const GgufTensor*, kRouterRoles> RouterTensors(const RouterSource& router);
 
 struct ImportPlanOptions {
   std::string model_path;

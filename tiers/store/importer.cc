@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/text_size.h"
+#include "tiers/store/expert_scan.h"
 #include "tiers/store/import_journal.h"
 #include "tiers/store/import_plan.h"
 #include "tiers/store/indexed_store.h"
@@ -211,7 +212,7 @@ class Importer {
     while (progress_.experts_done < records_.size()) {
       const RecordId id = records_[progress_.experts_done];
       ASSIGN_OR_RETURN(const RecordMaker::Record record, maker.Make(id.layer, id.expert));
-      if (options_.scan_weights) ScanWeights(id, record.source);
+      if (options_.scan_weights) RETURN_IF_ERROR(ScanWeights(id, record.source));
       if (data_) {
         const Extent& extent = LayerOf(id).ExtentsOf(id.expert)[0];
         RETURN_IF_ERROR(data_->WriteAt(extent.offset, record.bytes));
@@ -227,6 +228,31 @@ class Importer {
         batch_bytes = 0;
       }
       RETURN_IF_ERROR(go_on);
+    }
+    return Ok{};
+  }
+
+  // Refuses weights that make NaN of every row, counts those that are merely odd.
+  Status ScanWeights(const RecordId& id, const kernels::SourceExpert& source) {
+    const kernels::RecordLayout& layout = plan_.model.geometry.layers[id.layer].record;
+    for (size_t role = 0; role < kernels::kPartRoles; ++role) {
+      if (!layout.parts[role]) continue;
+      const std::string& tensor = plan_.model.layers[id.layer].parts[role]->tensor;
+      const ExpertIndex expert{static_cast<uint16_t>(id.expert)};
+      const auto scan =
+          ScanExpertWeights(layout.parts[role]->type, source.parts[role], tensor, expert);
+      if (!scan) {
+        return Error{scan.error().code, scan.error().reason,
+                     scan.error().message +
+                         "; get the model again, or import it without the scan of its weights"};
+      }
+      if (scan->largest_exponents == 0) continue;
+      ++summary_.warning_count;
+      if (summary_.warnings.size() == kMaxImportWarnings) continue;
+      summary_.warnings.push_back(fmt::format(
+          "{} expert {}: {} MXFP4 blocks of exponent 255 (NaN by the OCP specification, read as "
+          "2^127), the first is block {}",
+          tensor, id.expert, scan->largest_exponents, scan->first_largest_exponent));
     }
     return Ok{};
   }

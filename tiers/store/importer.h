@@ -18,12 +18,13 @@ namespace moetier {
 struct ImportOptions {
   std::string model_path;  // the GGUF file, or any of its shards
   // Where the store goes; if empty, store_root/StoreDirectoryName(...).
-  std::string store_directory;
-  std::string store_root;
+  std::string store_directory = {};
+  std::string store_root = {};
   kernels::RecordForm form = kernels::RecordForm::kRows16;
   bool in_place = false;
-  std::optional<kernels::Activation> activation;  // for architectures that we do not know
-  bool scan_weights = true;                       // look for scales that are NaN or infinite
+  std::optional<kernels::Activation> activation = {};  // for architectures that we do not know
+  // Refuse scales and weights that are NaN or infinite (kBadGguf names tensor, expert and block).
+  bool scan_weights = true;
   // Record bytes between two fsyncs: what an interruption can cost, against the drive's own pace.
   uint64_t sync_bytes = uint64_t{256} << 20;
 };
@@ -52,12 +53,12 @@ struct ImportSummary {
   uint64_t record_bytes = 0;      // of all experts, in place those of the source
   bool already_complete = false;  // the store was there; nothing has been written
   uint32_t experts_resumed = 0;   // found from an interrupted import
-  // Weights that no kernel gives a finite result for, named by tensor, expert and block; the store
-  // holds them as the model does. At most kMaxWeightFaults are named, all are counted.
-  std::vector<std::string> weight_faults;
-  uint64_t weight_fault_count = 0;
+  // Experts imported in this run whose weights are odd but have a value; the first
+  // kMaxImportWarnings are named, all are counted.
+  std::vector<std::string> warnings;
+  uint64_t warning_count = 0;
 };
-inline constexpr size_t kMaxWeightFaults = 20;
+inline constexpr size_t kMaxImportWarnings = 20;
 
 // Makes a store of a model. Takes the directory's lock (kStoreLocked), asks for the space before it
 // writes (kOutOfSpace with the numbers), and writes records to temporary names. Durable in this

@@ -48,7 +48,7 @@ struct MoeModel {
 struct MoeModelOptions {
   kernels::RecordForm form = kernels::RecordForm::kRows16;
   // For architectures whose activation we do not know; else it is an error to be asked for it.
-  std::optional<kernels::Activation> activation;
+  std::optional<kernels::Activation> activation = std::nullopt;
 };
 
 // Finds expert tensors by exact name and checks every shape. kUnsupportedType (tensor and type)

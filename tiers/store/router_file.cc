@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include "tiers/store/import_plan.h"
 #include "tiers/store/indexed_store.h"
 
 namespace moetier {
@@ -19,12 +20,11 @@ Status CopyTensor(const GgufTensor& from, ExpertSource& source, RouterTensor& to
 Status CopyRouters(const MoeModel& model, ExpertSource& source, StoreIndex& index,
                    StoreFileHandle& file) {
   for (size_t i = 0; i < index.layers.size(); ++i) {
-    const RouterSource& router = model.layers[i].router;
-    IndexLayer& layer = index.layers[i];
-    if (router.weight) {
-      RETURN_IF_ERROR(CopyTensor(*router.weight, source, *layer.router_weight, file));
+    const auto tensors = RouterTensors(model.layers[i].router);
+    for (size_t role = 0; role < kRouterRoles; ++role) {
+      if (tensors[role] == nullptr) continue;
+      RETURN_IF_ERROR(CopyTensor(*tensors[role], source, *index.layers[i].routers[role], file));
     }
-    if (router.bias) RETURN_IF_ERROR(CopyTensor(*router.bias, source, *layer.router_bias, file));
   }
   return file.Sync();
 }
@@ -55,18 +55,16 @@ Result<std::vector<LayerRouter>> ReadRouters(const std::string& directory) {
   const std::string path = fmt::format("{}/{}", directory, kRouterFileName);
   ASSIGN_OR_RETURN(const auto file, HostFileSystem().Open(path, FileSystem::Mode::kRead));
   for (const IndexLayer& layer : index.layers) {
-    if (!layer.router_weight) continue;
-    LayerRouter router;
-    router.layer = layer.layer;
-    router.score = index.router_score;
-    router.experts = layer.experts;
-    router.hidden = index.hidden;
-    router.weight_type = layer.router_weight->ggml_type;
-    ASSIGN_OR_RETURN(router.weight,
-                     ReadRouterTensor(*file, *layer.router_weight, layer.layer, path));
-    if (layer.router_bias) {
-      router.bias_type = layer.router_bias->ggml_type;
-      ASSIGN_OR_RETURN(router.bias, ReadRouterTensor(*file, *layer.router_bias, layer.layer, path));
+    if (!layer.routers[static_cast<size_t>(RouterRole::kWeight)]) continue;
+    LayerRouter router{.layer = layer.layer, .score = index.router_score, .tensors = {}};
+    for (size_t role = 0; role < kRouterRoles; ++role) {
+      if (!layer.routers[role]) continue;
+      const RouterTensor& tensor = *layer.routers[role];
+      RouterMatrix& out = router.tensors[role].emplace();
+      out.ggml_type = tensor.ggml_type;
+      out.rows = static_cast<uint32_t>(tensor.rows);
+      out.columns = static_cast<uint32_t>(tensor.columns);
+      ASSIGN_OR_RETURN(out.bytes, ReadRouterTensor(*file, tensor, layer.layer, path));
     }
     routers.push_back(std::move(router));
   }

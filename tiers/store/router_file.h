@@ -1,8 +1,10 @@
 #ifndef MOETIER_TIERS_STORE_ROUTER_FILE_H_
 #define MOETIER_TIERS_STORE_ROUTER_FILE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,20 +16,24 @@
 
 namespace moetier {
 
-// The router of one layer, for prefetch: scores = weight x hidden row, picked by `score`.
+// One router tensor, as the model file has it.
+struct RouterMatrix {
+  uint32_t ggml_type = 0;
+  uint32_t rows = 0;  // experts for the matrix, 1 for a bias
+  uint32_t columns = 0;
+  std::vector<std::byte> bytes;  // rows x columns in blocks of ggml_type
+};
+
+// The router of one layer, for prefetch: score(weight x hidden + logit bias) + choice bias ranks
+// the experts. Tensors by RouterRole; a bias that the model does not have is empty.
 struct LayerRouter {
   LayerIndex layer{};
   RouterScore score = RouterScore::kSoftmax;
-  uint32_t experts = 0;
-  uint32_t hidden = 0;
-  uint32_t weight_type = 0;       // ggml's number
-  std::vector<std::byte> weight;  // [experts, hidden] in blocks of weight_type
-  uint32_t bias_type = 0;
-  std::vector<std::byte> bias;  // [experts], added for the choice only; empty if there is none
+  std::array<std::optional<RouterMatrix>, kRouterRoles> tensors;
 };
 
-// The routers that were imported with a store's model; layers without one are left out. kChecksum
-// when the file is damaged.
+// The routers that were imported with a store's model; layers without a matrix are left out.
+// kChecksum when the file is damaged.
 Result<std::vector<LayerRouter>> ReadRouters(const std::string& directory);
 
 // Copies the model's router tensors to `file`, as `index` places them, fills in their checksums

@@ -12,7 +12,6 @@ namespace {
 constexpr std::string_view kMagic = "MOETIDX\n";
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
 constexpr uint8_t kGateBiasBit = 1, kUpBiasBit = 2, kDownBiasBit = 4;
-constexpr uint8_t kWeightBit = 1, kRouterBiasBit = 2;
 
 void PutRouter(ByteWriter& out, const RouterTensor& tensor) {
   out.Put(tensor.ggml_type);
@@ -36,10 +35,14 @@ void PutLayer(ByteWriter& out, const IndexLayer& layer) {
                                (shape.down_bias ? kDownBiasBit : 0)));
   out.Put(layer.record_bytes);
   out.Put(static_cast<uint8_t>(layer.extents_per_record));
-  out.Put(static_cast<uint8_t>((layer.router_weight ? kWeightBit : 0) |
-                               (layer.router_bias ? kRouterBiasBit : 0)));
-  if (layer.router_weight) PutRouter(out, *layer.router_weight);
-  if (layer.router_bias) PutRouter(out, *layer.router_bias);
+  uint8_t routers = 0;
+  for (size_t role = 0; role < kRouterRoles; ++role) {
+    if (layer.routers[role]) routers = static_cast<uint8_t>(routers | 1u << role);
+  }
+  out.Put(routers);
+  for (const auto& router : layer.routers) {
+    if (router) PutRouter(out, *router);
+  }
   for (uint32_t expert = 0; expert < layer.experts; ++expert) {
     for (const Extent& extent : layer.ExtentsOf(expert)) {
       out.Put(extent.file);
@@ -63,11 +66,6 @@ bool IsSourcePath(std::string_view path) {
 
 bool Fits(uint64_t offset, uint64_t bytes, uint64_t file_bytes) {
   return bytes <= file_bytes && offset <= file_bytes - bytes;
-}
-
-bool HasKernels(const kernels::ExpertShape& shape) {
-  return kernels::Info(shape.gate).has_kernel && kernels::Info(shape.up).has_kernel &&
-         kernels::Info(shape.down).has_kernel;
 }
 
 // Walks the table once; every function leaves the reader behind what it has taken.
@@ -162,11 +160,11 @@ class IndexParser {
     IndexLayer layer;
     uint8_t routers = 0;
     RETURN_IF_ERROR(ParseShape(layer, routers));
-    if ((routers & kWeightBit) != 0) {
-      RETURN_IF_ERROR(ParseRouter(layer.router_weight, index_.hidden, layer.experts));
-    }
-    if ((routers & kRouterBiasBit) != 0) {
-      RETURN_IF_ERROR(ParseRouter(layer.router_bias, layer.experts, 1));
+    for (size_t role = 0; role < kRouterRoles; ++role) {
+      if ((routers & 1u << role) == 0) continue;
+      const bool matrix = role == static_cast<size_t>(RouterRole::kWeight);
+      RETURN_IF_ERROR(ParseRouter(layer.routers[role], matrix ? index_.hidden : layer.experts,
+                                  matrix ? layer.experts : 1));
     }
     // The table's own length bounds what is allocated for it.
     const uint64_t record_entry = layer.extents_per_record * uint64_t{kExtentBytes} + 8;
@@ -206,8 +204,8 @@ class IndexParser {
     }
     const uint32_t parts = 3 + static_cast<uint32_t>(std::popcount(biases));
     if (activation > static_cast<uint8_t>(kernels::Activation::kSwiGluClamped) ||
-        biases > (kGateBiasBit | kUpBiasBit | kDownBiasBit) ||
-        routers > (kWeightBit | kRouterBiasBit) || extents != (index_.in_place ? parts : 1)) {
+        biases > (kGateBiasBit | kUpBiasBit | kDownBiasBit) || routers >= 1u << kRouterRoles ||
+        extents != (index_.in_place ? parts : 1)) {
       return Damaged("blk.{}: activation {}, biases {}, {} extents, routers {}", number, activation,
                      biases, extents, routers);
     }
@@ -367,53 +365,6 @@ Result<StoreIndex> ParseStoreIndex(std::span<const std::byte> bytes, const std::
                                actual, checksum));
   }
   return IndexParser(table.subspan(head.offset()), path).Parse();
-}
-
-Result<ModelGeometry> IndexGeometry(const StoreIndex& index, const std::string& path) {
-  if (index.layout_version != kernels::kLayoutVersion) {
-    return Error{ErrorCode::kFailedPrecondition, Reason::kBadStore,
-                 fmt::format("{} has record layout {}, this build reads {}; import the model again "
-                             "into a new directory",
-                             path, index.layout_version, kernels::kLayoutVersion)};
-  }
-  ModelGeometry geometry{.name = index.name,
-                         .architecture = index.architecture,
-                         .hidden = index.hidden,
-                         .top_k = index.top_k,
-                         .layers = {},
-                         .size_classes = {}};
-  for (const IndexLayer& layer : index.layers) {
-    LayerGeometry out{.layer = layer.layer,
-                      .experts = layer.experts,
-                      .compute = HasKernels(layer.shape),
-                      .shape = layer.shape,
-                      .record = {},
-                      .size_class = {}};
-    ASSIGN_OR_RETURN(out.record, kernels::MakeRecordLayout(layer.shape, index.form));
-    const auto wrong = [&](uint64_t is, uint64_t should_be, std::string_view what) {
-      return Error{ErrorCode::kDataLoss, Reason::kBadStore,
-                   fmt::format("{}: blk.{} has {} of {} bytes, its shape makes {}; remove the "
-                               "store and import again",
-                               path, Raw(layer.layer), what, is, should_be)};
-    };
-    if (out.record.bytes != layer.record_bytes) {
-      return wrong(layer.record_bytes, out.record.bytes, "records");
-    }
-    if (index.in_place) {
-      uint32_t i = 0;
-      for (const uint64_t bytes : kernels::SourceBytes(layer.shape)) {
-        if (bytes == 0) continue;
-        for (uint32_t expert = 0; expert < layer.experts; ++expert) {
-          const uint64_t is = layer.ExtentsOf(expert)[i].bytes;
-          if (is != bytes) return wrong(is, bytes, "parts");
-        }
-        ++i;
-      }
-    }
-    geometry.layers.push_back(std::move(out));
-  }
-  AssignSizeClasses(geometry);
-  return geometry;
 }
 
 }  // namespace moetier

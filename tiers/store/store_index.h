@@ -1,6 +1,7 @@
 #ifndef MOETIER_TIERS_STORE_STORE_INDEX_H_
 #define MOETIER_TIERS_STORE_STORE_INDEX_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,7 +29,7 @@
 //   u64 bytes of the router file, 0 if the model has no router
 //   u32 layers       x { u16 block, u16 experts, u8 activation, u32 ffn,
 //                        u8 types[3], u8 biases (bits gate, up, down), u64 record bytes,
-//                        u8 extents a record, u8 routers (bits weight, bias),
+//                        u8 extents a record, u8 routers (a bit a role),
 //                        routers x { u32 type, u64 columns, u64 rows, u64 offset, u64 bytes, u64
 //                        xxh3 }, experts x { extents x { u32 file, u64 offset, u64 bytes }, u64
 //                        xxh3 } }
@@ -55,11 +56,15 @@ struct SourceFile {
   friend bool operator==(const SourceFile&, const SourceFile&) = default;
 };
 
+// What a router tensor is for: see RouterSource.
+enum class RouterRole : uint8_t { kWeight, kChoiceBias, kLogitBias };
+inline constexpr size_t kRouterRoles = 3;
+
 // One router tensor in routers.bin, bytes as the model file has them.
 struct RouterTensor {
   uint32_t ggml_type = 0;
-  uint64_t columns = 0;  // hidden for the matrix, experts for the bias
-  uint64_t rows = 0;     // experts for the matrix, 1 for the bias
+  uint64_t columns = 0;  // hidden for the matrix, experts for a bias
+  uint64_t rows = 0;     // experts for the matrix, 1 for a bias
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t xxh3 = 0;
@@ -72,8 +77,7 @@ struct IndexLayer {
   kernels::ExpertShape shape;  // hidden is the model's
   uint64_t record_bytes = 0;
   uint32_t extents_per_record = 0;
-  std::optional<RouterTensor> router_weight;
-  std::optional<RouterTensor> router_bias;
+  std::array<std::optional<RouterTensor>, kRouterRoles> routers;
   std::vector<Extent> extents;      // [experts, extents_per_record]
   std::vector<uint64_t> checksums;  // [experts]
 
@@ -109,10 +113,6 @@ std::vector<std::byte> SerializeStoreIndex(const StoreIndex& index);
 // `path` is for messages. kBadStore, naming path and byte: kFailedPrecondition for another format
 // version, kDataLoss for damage.
 Result<StoreIndex> ParseStoreIndex(std::span<const std::byte> bytes, const std::string& path);
-
-// The geometry that an index describes, records laid out anew; kBadStore when this build's layout
-// is not the one that the store was made with.
-Result<ModelGeometry> IndexGeometry(const StoreIndex& index, const std::string& path);
 
 }  // namespace moetier
 

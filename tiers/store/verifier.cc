@@ -1,9 +1,12 @@
 #include "tiers/store/verifier.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <utility>
 
 #include "tiers/store/import_plan.h"
+#include "tiers/store/index_geometry.h"
 #include "tiers/store/indexed_store.h"
 #include "tiers/store/record_maker.h"
 #include "tiers/store/router_file.h"
@@ -27,9 +30,11 @@ class RepairSource {
   Result<RecordMaker::Record> Record(size_t layer, uint32_t expert) {
     return maker_->Make(layer, expert);
   }
-  const RouterSource& router(size_t layer) const { return plan_.model.layers[layer].router; }
-  Result<std::span<const std::byte>> Tensor(const GgufTensor& tensor) {
-    return maker_->source().Read(tensor);
+  // The fingerprint does not cover routers: a model of the same experts may lack this one.
+  Result<std::span<const std::byte>> Router(size_t layer, size_t role) {
+    const GgufTensor* const tensor = RouterTensors(plan_.model.layers[layer].router)[role];
+    if (tensor != nullptr) return maker_->source().Read(*tensor);
+    return Error{ErrorCode::kDataLoss, Reason::kChecksum, "the model has no such router tensor"};
   }
 
  private:
@@ -199,13 +204,15 @@ class Verifier {
   Status VerifyRouters() {
     for (size_t ordinal = 0; ordinal < index_.layers.size(); ++ordinal) {
       const IndexLayer& layer = index_.layers[ordinal];
-      if (layer.router_weight) RETURN_IF_ERROR(VerifyRouter(ordinal, *layer.router_weight, true));
-      if (layer.router_bias) RETURN_IF_ERROR(VerifyRouter(ordinal, *layer.router_bias, false));
+      for (size_t role = 0; role < kRouterRoles; ++role) {
+        if (layer.routers[role]) RETURN_IF_ERROR(VerifyRouter(ordinal, role));
+      }
     }
     return Ok{};
   }
 
-  Status VerifyRouter(size_t ordinal, const RouterTensor& tensor, bool is_weight) {
+  Status VerifyRouter(size_t ordinal, size_t role) {
+    const RouterTensor& tensor = *index_.layers[ordinal].routers[role];
     const LayerIndex layer = index_.layers[ordinal].layer;
     const std::string path = fmt::format("{}/{}", directory_, kRouterFileName);
     const Status state = CheckRouter(tensor, layer, path);
@@ -219,7 +226,7 @@ class Verifier {
                          .repaired = false,
                          .repair_problem = {}};
     if (options_.repair) {
-      NoteRepair(damage, RepairRouter(ordinal, tensor, is_weight, path));
+      NoteRepair(damage, RepairRouter(ordinal, role, path));
       RETURN_IF_ERROR(fatal_);
     }
     report_.damaged.push_back(std::move(damage));
@@ -240,12 +247,10 @@ class Verifier {
         fmt::format("{} has {} bytes, the index says {}", path, size, index_.router_bytes)};
   }
 
-  Status RepairRouter(size_t ordinal, const RouterTensor& tensor, bool is_weight,
-                      const std::string& path) {
+  Status RepairRouter(size_t ordinal, size_t role, const std::string& path) {
+    const RouterTensor& tensor = *index_.layers[ordinal].routers[role];
     RETURN_IF_ERROR(OpenRepairSource());
-    const RouterSource& router = source_->router(ordinal);
-    ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
-                     source_->Tensor(is_weight ? *router.weight : *router.bias));
+    ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, source_->Router(ordinal, role));
     const std::array<std::span<const std::byte>, 1> whole{bytes};
     const uint64_t actual = ChecksumOf(whole);
     if (actual != tensor.xxh3) return SourceDiffers(actual, tensor.xxh3);

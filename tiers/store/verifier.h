@@ -16,7 +16,8 @@ namespace moetier {
 
 struct VerifyOptions {
   bool repair = false;
-  std::string model_path;  // for a repair, if the model is no longer where it was imported from
+  std::string model_path =
+      {};  // for a repair, if the model is no longer where it was imported from
 };
 
 struct VerifyProgress {

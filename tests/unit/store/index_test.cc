@@ -1,9 +1,11 @@
 #include <xxhash.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 
 #include "tests/support/sample_index.h"
+#include "tiers/store/index_geometry.h"
 #include "tiers/store/store_index.h"
 
 namespace moetier {
@@ -46,7 +48,7 @@ TEST_CASE("Index: what is written is read again, packed and in place", "[store]"
     CHECK(again->sources == index.sources);
     CHECK(again->layers[1].shape == index.layers[1].shape);
     CHECK(again->layers[1].extents == index.layers[1].extents);
-    CHECK(again->layers[0].router_weight == index.layers[0].router_weight);
+    CHECK(again->layers[0].routers == index.layers[0].routers);
   }
 }
 
@@ -72,9 +74,10 @@ TEST_CASE("Index: a flipped bit anywhere is seen", "[store]") {
   }
   Table flipped = whole;
   flipped[40] ^= std::byte{1};
-  CHECK_THAT(ParseError(flipped).message,
-             Catch::Contains("/store/index: its xxh3 is") &&
-                 Catch::Contains("was expected (truncated or damaged); remove it and import again"));
+  CHECK_THAT(
+      ParseError(flipped).message,
+      Catch::Contains("/store/index: its xxh3 is") &&
+          Catch::Contains("was expected (truncated or damaged); remove it and import again"));
 }
 
 TEST_CASE("Index: another format version is refused by its number", "[store]") {
@@ -97,14 +100,14 @@ TEST_CASE("Index: another file is not taken for one", "[store]") {
 
 TEST_CASE("Index: counts beyond the file are refused before they are allocated", "[store]") {
   Table bytes = SerializeStoreIndex(SamplePackedIndex());
-  const std::vector<std::byte> experts = {std::byte{3}, std::byte{0}};  // of blk.2, behind its u16
-  const std::vector<std::byte> head = {std::byte{2}, std::byte{0}, experts[0], experts[1]};
+  // blk.5, three experts
+  const std::vector<std::byte> head = {std::byte{5}, std::byte{0}, std::byte{3}, std::byte{0}};
   const auto at = std::search(bytes.begin() + 60, bytes.end(), head.begin(), head.end());
   REQUIRE(at != bytes.end());
   at[2] = std::byte{0xFF};
   at[3] = std::byte{0x0F};  // 4095 experts: allowed, but not there
   Reseal(bytes);
-  CHECK_THAT(ParseError(bytes).message, Catch::Contains("it ends inside"));
+  CHECK_THAT(ParseError(bytes).message, Catch::Contains("it ends inside blk.5's 4095 records"));
 }
 
 TEST_CASE("Index: each field out of its bounds is named", "[store]") {
@@ -112,11 +115,11 @@ TEST_CASE("Index: each field out of its bounds is named", "[store]") {
   const StoreIndex in_place = SampleInPlaceIndex();
   using Catch::Contains;
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].extents[1].offset = 1 << 20; }),
-             Contains("blk.2 expert 1: 640 bytes at 1048576 of file 0 (24576 bytes)"));
+             Contains("blk.2 expert 1: 3456 bytes at 1048576 of file 0 (36864 bytes)"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].extents[1].offset = ~uint64_t{4095}; }),
              Contains("blk.2 expert 1"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].extents[1].offset = 8191; }),
-             Contains("640 bytes at 8191"));
+             Contains("3456 bytes at 8191"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].extents[1].bytes = 704; }),
              Contains("704 bytes at 4096"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].extents[0].file = 1; }),
@@ -139,14 +142,14 @@ TEST_CASE("Index: each field out of its bounds is named", "[store]") {
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.router_bytes = ~uint64_t{0}; }),
              Contains("router file of 18446744073709551615 bytes"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.router_bytes = 8; }), Contains("router tensor"));
-  CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].router_weight->rows = 1u << 31; }),
+  CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].routers[0]->rows = 1u << 31; }),
              Contains("router tensor"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].shape.gate = kernels::WeightType{250}; }),
              Contains("unknown weight type 250"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.layers[0].shape.ffn = 0; }), Contains("of 0 rows"));
-  CHECK_THAT(ErrorAfter(packed,
-                        [](auto& i) { i.layers[0].shape.activation = kernels::Activation{9}; }),
-             Contains("activation 9"));
+  CHECK_THAT(
+      ErrorAfter(packed, [](auto& i) { i.layers[0].shape.activation = kernels::Activation{9}; }),
+      Contains("activation 9"));
   CHECK_THAT(ErrorAfter(packed, [](auto& i) { i.router_score = RouterScore{9}; }),
              Contains("router score 9"));
 }
@@ -161,7 +164,7 @@ TEST_CASE("Index: records of a size that their shape does not make are refused",
   REQUIRE(IndexGeometry(index, "/store/index").has_value());
   index.layers[0].record_bytes += 64;
   CHECK_THAT(IndexGeometry(index, "/store/index").error().message,
-             Catch::Contains("blk.2 has records of 704 bytes, its shape makes 640"));
+             Catch::Contains("blk.2 has records of 3520 bytes, its shape makes 3456"));
   index = SamplePackedIndex();
   index.layout_version = 99;
   CHECK_THAT(IndexGeometry(index, "/store/index").error().message,

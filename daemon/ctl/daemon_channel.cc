@@ -1,0 +1,91 @@
+#include "daemon/ctl/daemon_channel.h"
+
+#include <fmt/format.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "daemon/ctl/text_table.h"
+#include "moetier/v1/common.pb.h"
+
+namespace moetier {
+namespace {
+
+constexpr std::chrono::seconds kConnectTimeout{2};
+constexpr int kMaxMessageBytes = 1 << 30;  // the most that a daemon's limits allow
+
+Error NoDaemon(const std::string& socket_path, const std::string& why) {
+  return Error{ErrorCode::kUnavailable, Reason::kUnspecified,
+               fmt::format("no daemon answers on {} ({}); start moetierd, or name its socket with "
+                           "--socket or MOETIER_SOCKET",
+                           socket_path, why)};
+}
+
+ErrorCode CodeOf(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::INVALID_ARGUMENT:
+      return ErrorCode::kInvalidArgument;
+    case grpc::NOT_FOUND:
+      return ErrorCode::kNotFound;
+    case grpc::ALREADY_EXISTS:
+      return ErrorCode::kAlreadyExists;
+    case grpc::FAILED_PRECONDITION:
+      return ErrorCode::kFailedPrecondition;
+    case grpc::RESOURCE_EXHAUSTED:
+      return ErrorCode::kExhausted;
+    case grpc::DATA_LOSS:
+      return ErrorCode::kDataLoss;
+    case grpc::UNAVAILABLE:
+      return ErrorCode::kUnavailable;
+    case grpc::DEADLINE_EXCEEDED:
+      return ErrorCode::kDeadlineExceeded;
+    case grpc::CANCELLED:
+      return ErrorCode::kUnavailable;  // moetierctl cancels nothing that it waits for
+    case grpc::PERMISSION_DENIED:
+      return ErrorCode::kPermissionDenied;
+    case grpc::UNIMPLEMENTED:
+      return ErrorCode::kUnimplemented;
+    default:
+      return ErrorCode::kInternal;
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket_path) {
+  struct stat status = {};
+  if (::stat(socket_path.c_str(), &status) != 0) {
+    return NoDaemon(socket_path, std::strerror(errno));
+  }
+  if (!S_ISSOCK(status.st_mode)) return NoDaemon(socket_path, "it is no socket");
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // Channels to one address share a connection unless they have pools of their own.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
+      "unix:" + socket_path, grpc::InsecureChannelCredentials(), arguments);
+  if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
+    return NoDaemon(socket_path, fmt::format("no connection within {} s", kConnectTimeout.count()));
+  }
+  return channel;
+}
+
+Error CallError(const grpc::Status& status, const std::string& what) {
+  Error error{CodeOf(status.error_code()), Reason::kUnspecified,
+              fmt::format("{}: {}", what, WithoutControls(status.error_message()))};
+  v1::StatusDetails details;
+  v1::Fault fault;
+  const bool has_fault = details.ParseFromString(status.error_details()) &&
+                         details.details_size() > 0 && details.details(0).UnpackTo(&fault);
+  if (has_fault && v1::Reason_IsValid(fault.reason())) {
+    error.reason = static_cast<Reason>(fault.reason());
+    error.message += fmt::format(" [{}]", ReasonName(error.reason));
+  }
+  return error;
+}
+
+}  // namespace moetier

@@ -1,0 +1,41 @@
+#include "daemon/ctl/interrupt.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace moetier {
+
+Result<Interrupt> Interrupt::Create() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigset_t previous;
+  const int error = pthread_sigmask(SIG_BLOCK, &signals, &previous);
+  if (error != 0) return ErrnoError(error, "block SIGINT and SIGTERM");
+  UniqueFd fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return ErrnoError(errno, "signalfd");
+  return Interrupt(std::move(fd), previous);
+}
+
+Interrupt::Interrupt(UniqueFd fd, const sigset_t& previous)
+    : fd_(std::move(fd)), previous_(previous) {}
+
+Interrupt::Interrupt(Interrupt&& other) noexcept
+    : fd_(std::move(other.fd_)), previous_(other.previous_), requested_(other.requested_) {}
+
+Interrupt::~Interrupt() {
+  // Only the last owner gives the signals back. A signal taken already is gone from the queue.
+  if (fd_) pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+}
+
+bool Interrupt::requested() {
+  signalfd_siginfo info;
+  if (!requested_) requested_ = ::read(fd_.get(), &info, sizeof info) == sizeof info;
+  return requested_;
+}
+
+}  // namespace moetier

@@ -1,0 +1,40 @@
+// moetierctl: imports and checks stores, shows and steers a running daemon.
+
+#include <csignal>
+
+#include "daemon/ctl/command.h"
+
+namespace {
+
+// Help is 0, every other end of the parser 2.
+int ParseExitCode(const CLI::App& app, const CLI::ParseError& error) {
+  const int code = app.exit(error);
+  return code == 0 ? 0 : static_cast<int>(moetier::ExitCode::kUsage);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // `moetierctl status | head` ends by a failing write, not by a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app("moetierctl: expert stores and the daemon moetierd", "moetierctl");
+  app.set_version_flag("--version", MOETIER_VERSION);
+  app.footer("\n" + std::string(moetier::kExitCodeHelp));
+  app.require_subcommand(1);
+  moetier::ExitCode exit_code = moetier::ExitCode::kOk;
+  moetier::AddStatusCommand(app, exit_code);
+  moetier::AddImportCommand(app, exit_code);
+  moetier::AddVerifyCommand(app, exit_code);
+  moetier::AddModelsCommand(app, exit_code);
+  moetier::AddLoadCommands(app, exit_code);
+  moetier::AddPinCommands(app, exit_code);
+  moetier::AddReloadCommand(app, exit_code);
+  moetier::AddReplayCommand(app, exit_code);
+  moetier::AddDoctorCommand(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return ParseExitCode(app, error);
+  }
+  return static_cast<int>(exit_code);
+}

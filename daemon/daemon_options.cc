@@ -1,0 +1,121 @@
+#include "daemon/daemon_options.h"
+
+namespace moetier {
+namespace {
+
+std::optional<kernels::InstructionSet> SetFor(InstructionSetChoice choice) {
+  switch (choice) {
+    case InstructionSetChoice::kAuto:
+      return std::nullopt;
+    case InstructionSetChoice::kScalar:
+      return kernels::InstructionSet::kScalar;
+    case InstructionSetChoice::kAvx2:
+      return kernels::InstructionSet::kAvx2;
+    case InstructionSetChoice::kAvx512:
+      return kernels::InstructionSet::kAvx512;
+  }
+  return std::nullopt;
+}
+
+IoEngine EngineFor(ReadEngine engine) {
+  switch (engine) {
+    case ReadEngine::kAuto:
+      return IoEngine::kAuto;
+    case ReadEngine::kIoUring:
+      return IoEngine::kIoUring;
+    case ReadEngine::kPreadv:
+      return IoEngine::kPreadv;
+  }
+  return IoEngine::kAuto;
+}
+
+IoMode ModeFor(ReadMode mode) {
+  switch (mode) {
+    case ReadMode::kAuto:
+      return IoMode::kAuto;
+    case ReadMode::kDirect:
+      return IoMode::kDirect;
+    case ReadMode::kBuffered:
+      return IoMode::kBuffered;
+  }
+  return IoMode::kAuto;
+}
+
+LandingCheck CheckFor(VerifyOnLanding verify) {
+  switch (verify) {
+    case VerifyOnLanding::kAlways:
+      return LandingCheck::kAlways;
+    case VerifyOnLanding::kFirst:
+      return LandingCheck::kFirst;
+    case VerifyOnLanding::kNever:
+      return LandingCheck::kNever;
+  }
+  return LandingCheck::kFirst;
+}
+
+}  // namespace
+
+ExpertCore::Options CoreOptions(const DaemonConfig& config) {
+  ExpertCore::Options options;
+  options.instruction_set = SetFor(config.cpu.instruction_set);
+  options.tune_kernels = config.cpu.tune;
+  options.cpu_workers = config.cpu.workers;
+  options.reader.engine = EngineFor(config.nvme.engine);
+  options.reader.mode = ModeFor(config.nvme.mode);
+  options.reader.queue_depth = config.nvme.queue_depth;
+  options.arena.memory =
+      config.memory.arena == ArenaKind::kShared ? ArenaMemory::kShared : ArenaMemory::kPrivate;
+  options.arena.pages = config.memory.huge_pages ? PageSize::kTransparent : PageSize::kSmall;
+  options.arena.pinning = config.memory.lock ? Pinning::kPinned : Pinning::kPageable;
+  options.executor.max_queued_calls = config.limits.queue;
+  return options;
+}
+
+ModelOptions ModelOptionsFor(const ModelConfig& model) {
+  ModelOptions options;
+  options.name = model.name;
+  options.directory = model.path;
+  if (const auto* percent = std::get_if<Percent>(&model.ram)) {
+    options.ram = BudgetShare{percent->value / 100};
+  } else {
+    options.ram = std::get<Bytes>(model.ram);
+  }
+  options.policy = model.policy;
+  options.landing_check = CheckFor(model.verify_on_landing);
+  return options;
+}
+
+RpcServer::Options ServerOptions(const DaemonConfig& config) {
+  RpcServer::Options options;
+  options.socket = {
+      .path = config.socket.path, .mode = config.socket.mode, .group = config.socket.group};
+  if (config.tcp) {
+    options.tcp = TcpOptions{.address = config.tcp->address,
+                             .tls_certificate = config.tcp->tls_certificate,
+                             .tls_key = config.tcp->tls_key,
+                             .token_file = config.tcp->token_file};
+  }
+  options.limits = {.max_rows = config.limits.max_rows,
+                    .max_in_flight = config.limits.max_in_flight,
+                    .max_message_bytes = config.limits.max_message_bytes};
+  options.max_sessions = config.limits.sessions;
+  options.model_roots = config.model_roots;
+  options.model_roots.push_back(config.store_root);
+  return options;
+}
+
+spdlog::level::level_enum SpdlogLevel(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+}  // namespace moetier

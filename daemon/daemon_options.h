@@ -1,0 +1,21 @@
+#ifndef MOETIER_DAEMON_DAEMON_OPTIONS_H_
+#define MOETIER_DAEMON_DAEMON_OPTIONS_H_
+
+#include <spdlog/common.h>
+
+#include "config/config.h"
+#include "daemon/rpc/rpc_server.h"
+#include "daemon/scheduling/expert_core.h"
+
+namespace moetier {
+
+// From the configuration to each class's own options: the only place that sees both.
+ExpertCore::Options CoreOptions(const DaemonConfig& config);
+ModelOptions ModelOptionsFor(const ModelConfig& model);
+// Without the version and the reload, which main knows.
+RpcServer::Options ServerOptions(const DaemonConfig& config);
+spdlog::level::level_enum SpdlogLevel(LogLevel level);
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_DAEMON_OPTIONS_H_

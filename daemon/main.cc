@@ -1,0 +1,181 @@
+// moetierd: reads the configuration, builds the objects bottom-up, serves until SIGTERM.
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/text_size.h"
+#include "config/config.h"
+#include "daemon/daemon_options.h"
+#include "daemon/process_signals.h"
+#include "daemon/rpc/state_lock.h"
+#include "daemon/systemd_notify.h"
+
+namespace moetier {
+namespace {
+
+constexpr std::chrono::milliseconds kDrainGrace{10000};  // below systemd's 90 s before SIGKILL
+
+// Logs what the core reports while a model loads, and passes it on to systemd.
+class LoadLog {
+ public:
+  LoadLog(spdlog::logger& log, std::string model) : log_(log), model_(std::move(model)) {}
+  GoOn operator()(const ModelProgress& progress) {
+    const std::string text =
+        fmt::format("{}: {} {} of {}", model_, progress.stage, FormatSize(progress.bytes_done),
+                    FormatSize(progress.bytes_total));
+    NotifyStatus(text);
+    log_.debug("{}", text);
+    return GoOn::kYes;
+  }
+
+ private:
+  spdlog::logger& log_;
+  const std::string model_;
+};
+
+Status LoadConfigured(const DaemonConfig& config, ExpertCore& core, spdlog::logger& log) {
+  for (const ModelConfig& model : config.models) {
+    RETURN_IF_ERROR(core.Load(ModelOptionsFor(model), LoadLog(log, model.name)));
+    const std::optional<ModelInfo> info = core.FindModel(model.name);
+    log.info("model {}: {} experts of {} in {} layers, fingerprint {:016x}, from {}", model.name,
+             info->geometry->TotalExperts(), FormatSize(info->geometry->TotalBytes()),
+             info->geometry->layers.size(), info->fingerprint, model.path);
+  }
+  return Ok{};
+}
+
+// Once at the end of start: everything that is not as asked, by name.
+void LogState(const ExpertCore& core, spdlog::logger& log) {
+  const StatusSnapshot snapshot = core.Snapshot();
+  log.info("cpu: {} kernels, {} workers; reader: {}", snapshot.cpu.instruction_set,
+           snapshot.cpu.workers, snapshot.reader.description);
+  for (const PoolSnapshot& pool : snapshot.pools) {
+    log.info("pool {}: {} of {} in use, {}", pool.name, FormatSize(pool.used),
+             FormatSize(pool.budget), pool.page_size);
+  }
+  for (const FallbackSnapshot& fallback : snapshot.fallbacks) {
+    log.warn("fallback {}: {}", fallback.name, fallback.reason);
+  }
+  for (const std::string& warning : snapshot.warnings) log.warn("{}", warning);
+}
+
+// Takes over what can change while running: the log level; quarantined experts are tried again.
+// Everything else that differs is named as needing a restart. Threads: any; one reload at a time.
+class Reloader {
+ public:
+  Reloader(std::string path, DaemonConfig running, ExpertCore& core, spdlog::logger& log)
+      : path_(std::move(path)), running_(std::move(running)), core_(core), log_(log) {}
+
+  Result<ReloadReport> Run() EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    Result<DaemonConfig> next = LoadConfig(path_);
+    if (!next.has_value()) {
+      log_.error("reload: {}; the running configuration stays", next.error().message);
+      return std::move(next).error();
+    }
+    ReloadReport report;
+    if (next->log_level != running_.log_level) {
+      report.changed.push_back("log.level");
+      log_.set_level(SpdlogLevel(next->log_level));
+      running_.log_level = next->log_level;
+    }
+    report.needs_restart = FixedKeysThatDiffer(*next);
+    for (const std::string& key : report.needs_restart) {
+      log_.warn("reload: {} differs from what is running; restart to take it over", key);
+    }
+    core_.LiftQuarantines();
+    log_.info("reload: done");
+    return report;
+  }
+
+ private:
+  std::vector<std::string> FixedKeysThatDiffer(const DaemonConfig& next) const REQUIRES(mu_) {
+    std::vector<std::string> keys;
+    const auto fixed = [&](std::string_view key, bool same) {
+      if (!same) keys.emplace_back(key);
+    };
+    fixed("state_directory", next.state_directory == running_.state_directory);
+    fixed("socket", next.socket == running_.socket);
+    fixed("tcp", next.tcp == running_.tcp);
+    fixed("store_root", next.store_root == running_.store_root);
+    fixed("models.load", next.models == running_.models);
+    fixed("models.roots", next.model_roots == running_.model_roots);
+    fixed("cpu", next.cpu == running_.cpu);
+    fixed("nvme", next.nvme == running_.nvme);
+    fixed("memory", next.memory == running_.memory);
+    fixed("limits", next.limits == running_.limits);
+    fixed("watchdog", next.watchdog == running_.watchdog);
+    return keys;
+  }
+
+  const std::string path_;
+  Mutex mu_;
+  DaemonConfig running_ GUARDED_BY(mu_);
+  ExpertCore& core_;
+  spdlog::logger& log_;
+};
+
+Status Serve(const std::string& config_path) {
+  ProcessSignals signals;
+  ASSIGN_OR_RETURN(const DaemonConfig config, LoadConfig(config_path));
+  auto log = spdlog::logger("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  log.set_level(SpdlogLevel(config.log_level));
+  ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(config.state_directory));
+  const SteadyClock clock;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core,
+                   ExpertCore::Create(CoreOptions(config), clock, log));
+  RETURN_IF_ERROR(LoadConfigured(config, *core, log));
+  LogState(*core, log);
+  RpcServer::Options options = ServerOptions(config);
+  options.version = MOETIER_VERSION;
+  Reloader reloader(config_path, config, *core, log);
+  options.reload = [&] { return reloader.Run(); };
+  ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
+                   RpcServer::Start(*core, clock, log, std::move(options)));
+  const std::string serving =
+      fmt::format("serving {} models on {}", config.models.size(), config.socket.path);
+  log.info("{}", serving);
+  NotifyReady(serving);
+  const std::optional<std::chrono::microseconds> watchdog =
+      config.watchdog ? WatchdogInterval() : std::nullopt;
+  for (ProcessSignal signal = ProcessSignal::kNone; signal != ProcessSignal::kStop;) {
+    signal = signals.Wait(watchdog);
+    if (signal == ProcessSignal::kReload) {
+      NotifyReloading();
+      (void)reloader.Run();  // it logs what came of it
+      NotifyReady(serving);
+    }
+    // A snapshot crosses the executor's thread: a stuck executor is not pinged for.
+    if (watchdog) {
+      (void)core->Snapshot();
+      NotifyWatchdog();
+    }
+  }
+  log.info("stopping: answering what was accepted");
+  NotifyStopping();
+  server->Stop(kDrainGrace);
+  log.info("stopped");
+  return Ok{};
+}
+
+}  // namespace
+}  // namespace moetier
+
+int main(int argc, char** argv) {
+  CLI::App app{"moetierd: owns the experts of mixture-of-experts models and computes them"};
+  std::string config_path = "/etc/moetierd/moetierd.yaml";
+  app.add_option("--config", config_path, "The configuration file")->capture_default_str();
+  app.set_version_flag("--version", MOETIER_VERSION);
+  CLI11_PARSE(app, argc, argv);
+  const moetier::Status status = moetier::Serve(config_path);
+  if (status.has_value()) return 0;
+  fmt::print(stderr, "moetierd: {}: {}\n", moetier::ReasonName(status.error().reason),
+             status.error().message);
+  return 1;
+}

@@ -1,0 +1,38 @@
+#include "daemon/rpc/experts_service.h"
+
+#include "daemon/rpc/attach_reactor.h"
+#include "daemon/rpc/compute_reactor.h"
+#include "daemon/rpc/decode_reactor.h"
+#include "daemon/rpc/unary_reply.h"
+
+namespace moetier {
+
+grpc::ServerWriteReactor<v1::SessionEvent>* ExpertsService::Attach(
+    grpc::CallbackServerContext* /*call*/, const v1::AttachRequest* request) {
+  return AttachReactor::Start(context_, *request);
+}
+
+grpc::ServerBidiReactor<v1::DecodeRequest, v1::LayerReply>* ExpertsService::Decode(
+    grpc::CallbackServerContext* call) {
+  return DecodeReactor::Start(context_, *call);
+}
+
+grpc::ServerUnaryReactor* ExpertsService::Compute(grpc::CallbackServerContext* call,
+                                                  const v1::LayerRequest* request,
+                                                  v1::LayerReply* reply) {
+  return ComputeReactor::Start(context_, *call, *request, *reply);
+}
+
+grpc::ServerUnaryReactor* ExpertsService::Route(grpc::CallbackServerContext* call,
+                                                const v1::RouteRequest* /*request*/,
+                                                v1::RouteReply* /*reply*/) {
+  return FinishNow(*call, context_.Refuse(NotYet("Experts.Route")));
+}
+
+grpc::ServerUnaryReactor* ExpertsService::Hint(grpc::CallbackServerContext* call,
+                                               const v1::HintRequest* /*request*/,
+                                               v1::HintReply* /*reply*/) {
+  return FinishNow(*call, context_.Refuse(NotYet("Experts.Hint")));
+}
+
+}  // namespace moetier

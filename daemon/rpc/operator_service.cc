@@ -1,0 +1,118 @@
+#include "daemon/rpc/operator_service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "daemon/rpc/request_validation.h"
+#include "daemon/rpc/unary_reply.h"
+#include "daemon/rpc/watch_reactor.h"
+#include "daemon/rpc/wire_text.h"
+
+namespace moetier {
+namespace {
+
+// A stream that ends as it begins.
+template <typename Message>
+class RefusedStream final : public grpc::ServerWriteReactor<Message> {
+ public:
+  explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+std::chrono::milliseconds WatchInterval(uint32_t requested) {
+  if (requested == 0) return std::chrono::seconds(1);
+  return std::chrono::milliseconds(std::clamp<uint32_t>(requested, 100, 60'000));
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* OperatorService::GetStatus(grpc::CallbackServerContext* call,
+                                                     const v1::GetStatusRequest* /*request*/,
+                                                     v1::StatusReply* reply) {
+  *reply = report_.Make();
+  return FinishNow(*call, grpc::Status::OK);
+}
+
+grpc::ServerWriteReactor<v1::StatusReply>* OperatorService::WatchStatus(
+    grpc::CallbackServerContext* /*call*/, const v1::WatchStatusRequest* request) {
+  return WatchReactor::Start(report_, WatchInterval(request->interval_ms()));
+}
+
+grpc::ServerUnaryReactor* OperatorService::SetBudget(grpc::CallbackServerContext* call,
+                                                     const v1::SetBudgetRequest* /*request*/,
+                                                     v1::SetBudgetReply* /*reply*/) {
+  return FinishNow(*call, context_.Refuse(NotYet("Operator.SetBudget")));
+}
+
+grpc::ServerUnaryReactor* OperatorService::Pin(grpc::CallbackServerContext* call,
+                                               const v1::PinRequest* request, v1::PinReply* reply) {
+  return FinishOnAdmin(context_, *call, [this, request, reply] {
+    return ChangePins(PinChange::kPin, *request, *reply);
+  });
+}
+
+grpc::ServerUnaryReactor* OperatorService::Unpin(grpc::CallbackServerContext* call,
+                                                 const v1::PinRequest* request,
+                                                 v1::PinReply* reply) {
+  return FinishOnAdmin(context_, *call, [this, request, reply] {
+    return ChangePins(PinChange::kUnpin, *request, *reply);
+  });
+}
+
+grpc::Status OperatorService::ChangePins(PinChange change, const v1::PinRequest& request,
+                                         v1::PinReply& reply) {
+  const std::optional<ModelInfo> model = context_.core.FindModel(request.model());
+  if (!model) {
+    return context_.Refuse({ErrorCode::kNotFound, Reason::kUnknownModel,
+                            fmt::format("no model \"{}\" is loaded", request.model())},
+                           {.field = "model"});
+  }
+  FaultPlace place;
+  const std::span<const uint32_t> named(request.experts().data(),
+                                        static_cast<size_t>(request.experts_size()));
+  const Result<std::vector<ExpertIndex>> experts =
+      ValidateExperts(request.layer(), named, *model->geometry, place);
+  if (!experts) return context_.Refuse(experts.error(), place);
+  const auto layer = static_cast<LayerIndex>(request.layer());
+  const Status done = change == PinChange::kPin ? context_.core.Pin(model->id, layer, *experts)
+                                                : context_.core.Unpin(model->id, layer, *experts);
+  if (!done) return context_.Refuse(done.error());
+  reply.set_changed(static_cast<uint32_t>(experts->size()));
+  return grpc::Status::OK;
+}
+
+grpc::ServerUnaryReactor* OperatorService::GetHeat(grpc::CallbackServerContext* call,
+                                                   const v1::GetHeatRequest* /*request*/,
+                                                   v1::Heat* /*reply*/) {
+  return FinishNow(*call, context_.Refuse(NotYet("Operator.GetHeat")));
+}
+
+grpc::ServerUnaryReactor* OperatorService::SetHeat(grpc::CallbackServerContext* call,
+                                                   const v1::Heat* /*request*/,
+                                                   v1::SetHeatReply* /*reply*/) {
+  return FinishNow(*call, context_.Refuse(NotYet("Operator.SetHeat")));
+}
+
+grpc::ServerWriteReactor<v1::TraceRecord>* OperatorService::RecordTrace(
+    grpc::CallbackServerContext* /*call*/, const v1::RecordTraceRequest* /*request*/) {
+  // OnDone deletes it.
+  return new RefusedStream<v1::TraceRecord>(context_.Refuse(NotYet("Operator.RecordTrace")));
+}
+
+grpc::ServerUnaryReactor* OperatorService::Reload(grpc::CallbackServerContext* call,
+                                                  const v1::ReloadRequest* /*request*/,
+                                                  v1::ReloadReply* reply) {
+  return FinishOnAdmin(context_, *call, [this, reply] { return ReloadNow(*reply); });
+}
+
+grpc::Status OperatorService::ReloadNow(v1::ReloadReply& reply) {
+  const Result<ReloadReport> report = context_.reload();
+  if (!report) return context_.Refuse(report.error());
+  for (const std::string& key : report->changed) reply.add_changed(WireText(key));
+  for (const std::string& key : report->needs_restart) reply.add_needs_restart(WireText(key));
+  return grpc::Status::OK;
+}
+
+}  // namespace moetier

@@ -1,0 +1,89 @@
+#ifndef MOETIER_DAEMON_RPC_RPC_SERVER_H_
+#define MOETIER_DAEMON_RPC_RPC_SERVER_H_
+
+#include <grpcpp/server.h>
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "daemon/rpc/admin_worker.h"
+#include "daemon/rpc/experts_service.h"
+#include "daemon/rpc/models_service.h"
+#include "daemon/rpc/operator_service.h"
+#include "daemon/rpc/reply_counters.h"
+#include "daemon/rpc/residency_service.h"
+#include "daemon/rpc/service_context.h"
+#include "daemon/rpc/session_registry.h"
+#include "daemon/rpc/tcp_credentials.h"
+#include "daemon/rpc/unix_socket.h"
+#include "daemon/scheduling/daemon_core.h"
+
+namespace moetier {
+
+// The gRPC side of the daemon: the four services, health (per service and
+// "moetier.v1.Experts/MODEL" per model) and reflection, on a Unix socket and, when asked, on TCP
+// with TLS and a token. Threads:  gRPC's own and rpc-admin. Start and Stop from one thread.
+// Lifetime: the core, the clock and the logger outlive it. The caller holds the StateLock.
+class RpcServer {
+ public:
+  struct Options {
+    UnixSocketOptions socket;
+    std::optional<TcpOptions> tcp;
+    GrantLimits limits;
+    uint32_t max_sessions = 64;
+    uint32_t max_streams = 16;  // Decode streams of one session
+    std::vector<std::string> model_roots;
+    std::string version;
+    // Reads the configuration again. Runs on rpc-admin.
+    std::function<Result<ReloadReport>()> reload;
+  };
+
+  // Binds and serves. Errors name the socket, file or address and what to change.
+  static Result<std::unique_ptr<RpcServer>> Start(DaemonCore& core, const Clock& clock,
+                                                  spdlog::logger& log, Options options);
+  // Stops without grace if Stop was not called.
+  ~RpcServer();
+
+  // In this order: health turns NOT_SERVING and sessions get Draining; the core answers what it
+  // has accepted and refuses the rest; streams end once they are flushed; calls that still linger
+  // after `grace` are cancelled; the socket file is removed. Blocks.
+  void Stop(std::chrono::milliseconds grace);
+
+  // Health of the model and the ModelChanged event. Any thread.
+  void ModelChanged(const ModelInfo& model);
+
+  [[nodiscard]] StatusReport& status() { return report_; }
+  [[nodiscard]] int tcp_port() const { return tcp_port_; }  // 0 without TCP
+
+ private:
+  RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, Options options);
+  Status Listen();
+  void AnnounceHealth();
+
+  const Options options_;
+  spdlog::logger& log_;
+  DaemonCore& core_;
+  ReplyCounters counters_;
+  SessionRegistry sessions_;
+  AdminWorker admin_;
+  ServiceContext context_;
+  StatusReport report_;
+  ExpertsService experts_;
+  ResidencyService residency_;
+  ModelsService models_;
+  OperatorService operator_;
+  int tcp_port_ = 0;
+  std::unique_ptr<grpc::Server> server_;  // null before Listen and after Stop
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_RPC_RPC_SERVER_H_

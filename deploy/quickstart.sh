@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# From a clean clone to a checked, running daemon: builds, imports the demo model, serves it with
+# memory for a quarter of its experts, replays recorded rows and compares every bit. Leaves nothing
+# behind but the build folder, unless --keep is given.
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+readonly ROOT
+readonly DEMO="$ROOT/tests/data/demo-moe"
+readonly START_SECONDS=60  # longest wait for the daemon to answer
+
+keep=no
+build_dir="$ROOT/build/release"
+work=""
+daemon_pid=""
+finished=no
+
+usage() {
+  cat <<'TEXT'
+usage: deploy/quickstart.sh [--keep] [--build-dir DIR]
+  --keep           leave the daemon running, and say how to talk to it
+  --build-dir DIR  use the programs of this build instead of building build/release
+Exit status: 0 every output bit was right; anything else: it was not, or a step failed.
+TEXT
+}
+
+say() { printf '\n== %s\n' "$*"; }
+
+# Stops the daemon and removes the folder, however the script ends.
+cleanup() {
+  local status=$?
+  trap - EXIT
+  if [[ "$keep" == yes && "$finished" == yes ]]; then
+    exit "$status"
+  fi
+  if [[ -n "$daemon_pid" ]] && kill -0 "$daemon_pid" 2>/dev/null; then
+    kill -TERM "$daemon_pid" 2>/dev/null || true
+    local waited
+    for ((waited = 0; waited < 100; waited++)); do
+      kill -0 "$daemon_pid" 2>/dev/null || break
+      sleep 0.1
+    done
+    kill -KILL "$daemon_pid" 2>/dev/null || true
+    wait "$daemon_pid" 2>/dev/null || true
+  fi
+  if [[ "$finished" != yes ]]; then
+    if [[ -n "$work" && -s "$work/moetierd.log" ]]; then
+      echo "-- the end of the daemon's log:" >&2
+      tail -n 20 "$work/moetierd.log" >&2
+    fi
+    echo "quickstart: FAILED (exit status $status)" >&2
+    ((status == 0)) && status=1
+  fi
+  [[ -n "$work" ]] && rm -rf "$work"
+  exit "$status"
+}
+
+parse_arguments() {
+  while (($# > 0)); do
+    case "$1" in
+      --keep) keep=yes ;;
+      --build-dir)
+        [[ $# -ge 2 ]] || { usage >&2; exit 2; }
+        build_dir="$(cd "$2" && pwd)"
+        shift
+        ;;
+      --help | -h)
+        usage
+        exit 0
+        ;;
+      *)
+        usage >&2
+        exit 2
+        ;;
+    esac
+    shift
+  done
+}
+
+build() {
+  say "1/6 dependencies"
+  "$ROOT/deploy/install-deps.sh"
+  say "2/6 build (release preset, in build/release)"
+  (cd "$ROOT" && cmake --preset release -DMOETIER_TESTS=OFF >"$work/configure.log" 2>&1) || {
+    cat "$work/configure.log" >&2
+    return 1
+  }
+  cmake --build "$build_dir" --target moetierd moetierctl
+}
+
+write_config() {
+  cat >"$work/moetierd.yaml" <<YAML
+state_directory: $work/state
+socket:
+  path: $work/moetierd.sock
+  mode: "0600"
+store_root: $work/stores
+models:
+  load:
+    - name: demo
+      path: demo
+      ram: 25%
+      policy: lru
+      verify_on_landing: first
+YAML
+}
+
+wait_until_ready() {
+  local deadline=$((SECONDS + START_SECONDS))
+  until "$ctl" status --socket "$work/moetierd.sock" >/dev/null 2>&1; do
+    if ! kill -0 "$daemon_pid" 2>/dev/null; then
+      echo "quickstart: moetierd ended while starting" >&2
+      return 1
+    fi
+    if ((SECONDS >= deadline)); then
+      echo "quickstart: moetierd did not answer within $START_SECONDS s" >&2
+      return 1
+    fi
+    sleep 0.1
+  done
+}
+
+main() {
+  parse_arguments "$@"
+  local started=$SECONDS
+  # Short: a socket's path has at most 107 bytes.
+  work="$(mktemp -d /tmp/moetier-quickstart.XXXXXX)"
+  trap cleanup EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  if [[ "$build_dir" == "$ROOT/build/release" ]]; then
+    build
+  else
+    say "1/6, 2/6 using the programs in $build_dir"
+  fi
+  ctl="$build_dir/daemon/ctl/moetierctl"
+  local daemon="$build_dir/daemon/moetierd"
+  mkdir -p "$work/state" "$work/stores"
+
+  say "3/6 import the demo model (6 layers, 192 experts)"
+  "$ctl" import "$DEMO/moetier-demo-Q4_K_M.gguf" --store "$work/stores/demo"
+
+  say "4/6 start moetierd with RAM for 25 % of the experts"
+  write_config
+  "$daemon" --config "$work/moetierd.yaml" >"$work/moetierd.log" 2>&1 &
+  daemon_pid=$!
+  wait_until_ready
+  echo "moetierd runs as process $daemon_pid"
+
+  say "5/6 replay recorded rows; every bit must be the reference's"
+  "$ctl" replay --socket "$work/moetierd.sock" --model demo --golden "$DEMO/golden" --sessions 2
+
+  say "6/6 moetierctl status"
+  "$ctl" status --socket "$work/moetierd.sock"
+
+  finished=yes
+  say "done in $((SECONDS - started)) s: every bit equals the reference"
+  if [[ "$keep" == yes ]]; then
+    cat <<TEXT
+moetierd goes on as process $daemon_pid. Talk to it:
+  export MOETIER_SOCKET=$work/moetierd.sock
+  $ctl status --watch
+  $ctl replay --golden $DEMO/golden --rows 8 --sessions 4 --repeat 10
+Stop it and remove its files:
+  kill $daemon_pid; rm -r $work
+TEXT
+  else
+    echo "moetierd is stopped and its files are removed; --keep would leave it running"
+  fi
+}
+
+main "$@"

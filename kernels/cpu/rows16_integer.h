@@ -1,0 +1,221 @@
+#ifndef MOETIER_KERNELS_CPU_ROWS16_INTEGER_H_
+#define MOETIER_KERNELS_CPU_ROWS16_INTEGER_H_
+
+#include <cstdint>
+
+#include "kernels/cpu/rows16_call.h"
+#include "kernels/cpu/rows16_formats.h"
+#include "kernels/cpu/rows16_prefetch.h"
+#include "kernels/cpu/rows16_sums.h"
+
+// The one loop of all integer weight types. Only for the files that are compiled for one
+// instruction set: everything here is local to the file that includes it.
+
+namespace moetier::kernels {
+namespace {
+
+// Dots of kGroups groups of 16 rows with kTokens activation rows; reads kGroups ascending streams.
+// The running sums stay in memory: a block comes back to its sum only four blocks later.
+template <class V, class Format, int kGroups, int kTokens>
+class IntegerPass {
+ public:
+  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t first_group) {
+    IntegerPass pass(call.tokens);
+    pass.Start(call, first_group);
+    const uint32_t blocks = call.columns / kActivationBlock;
+    for (uint32_t block = 0; block < blocks; block += Format::kUnitBlocks) {
+      Unit units[kGroups][V::kParts];
+      pass.Open(units, block / Format::kUnitBlocks);
+      const uint32_t left = blocks - block;
+      const uint32_t count = left < Format::kUnitBlocks ? left : Format::kUnitBlocks;
+      for (uint32_t i = 0; i < count; i += Format::kBodyBlocks) {
+        pass.Body(units, block, i);
+      }
+    }
+    pass.sums_.Write(call.out + 16 * first_group, call.out_stride);
+  }
+
+ private:
+  using Int = typename V::Int;
+  using Float = typename V::Float;
+  using Unit = typename Format::Unit;
+  static constexpr int kBodyBytes =
+      Format::kBodyHeaderBytes + Format::kBodyBlocks * Format::kBlockBytes;
+
+  MOETIER_ALWAYS_INLINE explicit IntegerPass(const ActivationRow* tokens) : tokens_(tokens) {}
+
+  static uint64_t GroupBytes(uint32_t blocks) {
+    const uint64_t units = (blocks + Format::kUnitBlocks - 1) / Format::kUnitBlocks;
+    const uint64_t bodies = blocks / Format::kBodyBlocks;
+    return units * Format::kHeaderBytes + bodies * kBodyBytes +
+           (Format::kSharedHeader ? (units + 1) / 2 * 64 : 0);
+  }
+
+  MOETIER_ALWAYS_INLINE void Start(const Rows16Call& call, uint32_t first_group) {
+    const uint64_t bytes = GroupBytes(call.columns / kActivationBlock);
+    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+      at_[g] = call.groups + call.stride * (first_group + g);
+      ahead_.SetStream(g, at_[g], call.stride, bytes);
+    });
+    sums_.Clear();
+    ahead_.Enable(call.prefetch);
+  }
+
+  MOETIER_ALWAYS_INLINE void Open(Unit (&units)[kGroups][V::kParts], uint32_t unit) {
+    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+      if constexpr (Format::kSharedHeader) {
+        if (unit % 2 == 0) {
+          shared_[g] = at_[g];
+          ahead_.template Ask<64>(g, at_[g]);
+          at_[g] += 64;
+        } else {
+          shared_[g] += 32;
+        }
+      } else {
+        shared_[g] = nullptr;
+      }
+      ahead_.template Ask<Format::kHeaderBytes>(g, at_[g]);
+      for (int part = 0; part < V::kParts; ++part) {
+        Format::Open(units[g][part], shared_[g], at_[g], part);
+      }
+      at_[g] += Format::kHeaderBytes;
+    });
+  }
+
+  // Blocks `unit_block + i` and, in a body of two, the one after it.
+  MOETIER_ALWAYS_INLINE void Body(const Unit (&units)[kGroups][V::kParts], uint32_t unit_block,
+                                  uint32_t i) {
+    const uint8_t* body[kGroups];
+    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+      body[g] = at_[g];
+      ahead_.template Ask<kBodyBytes>(g, body[g]);
+      at_[g] += kBodyBytes;
+    });
+    Unroll<Format::kBodyBlocks>([&]<int kBlock>() MOETIER_INLINE_LAMBDA {
+      for (int part = 0; part < V::kParts; ++part) {
+        if constexpr (Format::kStep == Step::kScaled || Format::kStep == Step::kScaledMinimum) {
+          AddBlock<kBlock>(units, body, part, unit_block, i);
+        } else {
+          AddHalves<kBlock>(units, body, part, unit_block, i);
+        }
+      }
+    });
+  }
+
+  template <int kBlock>
+  MOETIER_ALWAYS_INLINE void AddBlock(const Unit (&units)[kGroups][V::kParts],
+                                      const uint8_t* const (&body)[kGroups], int part,
+                                      uint32_t unit_block, uint32_t i) {
+    const uint32_t block = unit_block + i + kBlock;
+    Int dots[kGroups][kTokens];
+    Dots<kBlock, 0, 8>(body, part, block, dots);
+    Float scales[kGroups];
+    Float minima[kGroups];
+    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+      scales[g] = Format::Scale(units[g][part], i + kBlock, part);
+      if constexpr (Format::kStep == Step::kScaledMinimum) {
+        minima[g] = Format::Minimum(units[g][part], i + kBlock);
+      }
+    });
+    Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
+      const Float xs = V::SplatFloat(tokens_[t].scales[block]);
+      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+        Float& a = sums_.At(block, part, g, t);
+        Float sum = V::MultiplyAdd(V::Multiply(scales[g], xs), V::ToFloat(dots[g][t]), a);
+        if constexpr (Format::kStep == Step::kScaledMinimum) {
+          sum = V::SubtractProduct(minima[g], V::SplatFloat(tokens_[t].scaled_sums[block]), sum);
+        }
+        a = sum;
+      });
+    });
+  }
+
+  // Types whose scales cover 16 columns: two dots a block, joined as integers.
+  template <int kBlock>
+  MOETIER_ALWAYS_INLINE void AddHalves(const Unit (&units)[kGroups][V::kParts],
+                                       const uint8_t* const (&body)[kGroups], int part,
+                                       uint32_t unit_block, uint32_t i) {
+    const uint32_t block = unit_block + i + kBlock;
+    Int first[kGroups][kTokens];
+    Int second[kGroups][kTokens];
+    Dots<kBlock, 0, 4>(body, part, block, first);
+    Dots<kBlock, 4, 4>(body, part, block, second);
+    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+      const Unit& unit = units[g][part];
+      const auto halves = Format::template Halves<kBlock>(unit, i + kBlock, body[g], part);
+      Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
+        const ActivationRow& x = tokens_[t];
+        const Float xs = V::SplatFloat(x.scales[block]);
+        Float& a = sums_.At(block, part, g, t);
+        const Int joined = Format::Combine(halves, first[g][t], second[g][t]);
+        Float sum = V::MultiplyAdd(V::Multiply(Format::Scale(unit, i + kBlock, part), xs),
+                                   V::ToFloat(joined), a);
+        if constexpr (Format::kStep == Step::kHalvesMinimum) {
+          const int32_t* b = x.half_sums + 2 * block;
+          const Int minimum = V::AddPairs(V::AddPairs(V::IntZero(), halves.first, V::Word(b)),
+                                          halves.second, V::Word(b + 1));
+          sum = V::SubtractProduct(V::Multiply(Format::Minimum(unit, i + kBlock), xs),
+                                   V::ToFloat(minimum), sum);
+        }
+        a = sum;
+      });
+    });
+  }
+
+  // Integer dots of kWords words of a block, from word kFirst on, offset of the codes included.
+  template <int kBlock, int kFirst, int kWords>
+  MOETIER_ALWAYS_INLINE void Dots(const uint8_t* const (&body)[kGroups], int part, uint32_t block,
+                                  Int (&out)[kGroups][kTokens]) {
+    typename V::template Dot<Format::kFit> dots[kGroups][kTokens];
+    Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
+      const Int start = OffsetSum<kFirst, kWords>(tokens_[t].half_sums + 2 * block);
+      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA { dots[g][t].Start(start); });
+    });
+    Unroll<kWords>([&]<int kWord>() MOETIER_INLINE_LAMBDA {
+      Int codes[kGroups];
+      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+        codes[g] = Format::template Codes<kFirst + kWord>(
+            body[g] + Format::kBodyHeaderBytes + kBlock * Format::kBlockBytes, part);
+      });
+      Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
+        const Int x = V::Word(tokens_[t].codes + kActivationBlock * block + 4 * (kFirst + kWord));
+        Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+          if constexpr (Format::kXoredBytes) {
+            dots[g][t].template AddBytes<kWord>(codes[g], x);
+          } else {
+            dots[g][t].template Add<kWord>(codes[g], x);
+          }
+        });
+      });
+    });
+    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+      Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA { out[g][t] = dots[g][t].Finish(); });
+    });
+  }
+
+  // kOffset times the sum of the activation codes under the words: a half's sum fits 16 bits.
+  template <int kFirst, int kWords>
+  static MOETIER_ALWAYS_INLINE Int OffsetSum(const int32_t* half_sums) {
+    if constexpr (Format::kOffset == 0) {
+      return V::IntZero();
+    } else {
+      const Int offset = V::Splat(Format::kOffset & 0xFFFF);
+      Int sum = V::AddPairs(V::IntZero(), V::Word(half_sums + kFirst / 4), offset);
+      if constexpr (kWords == 8) {
+        sum = V::AddPairs(sum, V::Word(half_sums + 1), offset);
+      }
+      return sum;
+    }
+  }
+
+  const ActivationRow* tokens_;
+  const uint8_t* at_[kGroups];
+  const uint8_t* shared_[kGroups];  // the half line of two units' common header
+  Ahead<kGroups> ahead_;
+  Sums<V, kGroups, kTokens> sums_;
+};
+
+}  // namespace
+}  // namespace moetier::kernels
+
+#endif  // MOETIER_KERNELS_CPU_ROWS16_INTEGER_H_

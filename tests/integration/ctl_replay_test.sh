@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# moetierctl against a running daemon with memory for a quarter of the experts: the output's hash is
+# the reference's for every batch size, session count and store kind; status is JSON; exit codes.
+# usage: ctl_replay_test.sh MOETIERCTL MOETIERD DATA_DIR
+set -uo pipefail
+ctl="$1"
+daemon="$2"
+demo="$3/demo-moe"
+work="$(mktemp -d /tmp/moetier-ctl.XXXXXX)"
+daemon_pid=""
+stop_daemon() {
+  [[ -n "$daemon_pid" ]] || return 0
+  kill -TERM "$daemon_pid" 2>/dev/null
+  wait "$daemon_pid"
+  local status=$?
+  daemon_pid=""
+  return "$status"
+}
+trap 'stop_daemon; rm -rf "$work"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
+export MOETIER_SOCKET="$work/moetierd.sock"
+
+"$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --store "$work/stores/packed" >/dev/null 2>&1
+"$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --in-place --store "$work/stores/in-place" \
+  >/dev/null 2>&1
+cat >"$work/moetierd.yaml" <<YAML
+state_directory: $work/state
+socket: {path: $work/moetierd.sock, mode: "0600"}
+store_root: $work/stores
+models:
+  load:
+    - {name: packed, path: packed, ram: 25%}
+    - {name: in-place, path: in-place, ram: 25%}
+YAML
+mkdir -p "$work/state"
+"$daemon" --config "$work/moetierd.yaml" >"$work/log" 2>&1 &
+daemon_pid=$!
+for ((i = 0; i < 300; i++)); do
+  "$ctl" status >/dev/null 2>&1 && break
+  kill -0 "$daemon_pid" 2>/dev/null || break
+  sleep 0.1
+done
+check "status" exits 0 "$ctl" status --json
+check "status is JSON" out_is_json
+check "a watched status" exits 0 "$ctl" status --watch --interval 0.1 --count 2 --json
+check "has a line each" equal "$(wc -l <"$work/out")" 2
+check "models" exits 0 "$ctl" models --json
+check "both are loaded" equal "$(json_value '["models"].__len__()')" 2
+
+reference=""
+for shape in "packed 1 1" "packed 7 3" "packed 64 2" "in-place 1 2" "in-place 64 1"; do
+  read -r model rows sessions <<<"$shape"
+  check "replay $shape" exits 0 "$ctl" replay --golden "$demo/golden" --model "$model" \
+    --rows "$rows" --sessions "$sessions" --json
+  hash="$(json_value '["hash"]')"
+  reference="${reference:-$(json_value '["reference_hash"]')}"
+  check "its hash is the reference's" equal "$hash" "$reference"
+  check "its error is that of int8 activations" \
+    python3 -c "import sys; sys.exit(not 0 < $(json_value '["relative_l2"]') < 0.03)"
+done
+check "a model that is not there" exits 4 "$ctl" replay --golden "$demo/golden" --model nope
+check "a model must be named when there are two" exits 4 "$ctl" replay --golden "$demo/golden"
+
+check "the daemon ends well on SIGTERM" stop_daemon
+check "then nothing answers" exits 3 "$ctl" status
+((failures == 0)) || tail -n 30 "$work/log"
+finish

@@ -1,0 +1,126 @@
+#include "daemon/ctl/status_view.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace moetier {
+namespace {
+
+bool Has(const std::string& page, const std::string& text) {
+  INFO(page);
+  INFO(text);
+  CHECK(page.find(text) != std::string::npos);
+  return page.find(text) != std::string::npos;
+}
+
+v1::StatusReply Sample() {
+  v1::StatusReply status;
+  status.set_version("0.1.0");
+  status.set_state(v1::DAEMON_STATE_READY);
+  status.set_pid(42);
+  status.set_uptime_seconds(3700);
+  status.set_requests(100);
+  status.set_rows(400);
+  status.set_queue_limit(1024);
+  status.mutable_cpu()->set_instruction_set("avx2");
+  status.mutable_cpu()->set_workers(2);
+  v1::PoolStatus& pool = *status.add_pools();
+  pool.set_name("ram0");
+  pool.set_kind(v1::POOL_KIND_RAM);
+  pool.set_bytes_budget(uint64_t{4} << 20);
+  pool.set_bytes_used(uint64_t{3} << 20);
+  v1::SizeClassStatus& entry = *pool.add_classes();
+  entry.set_model_name("demo");
+  entry.set_slot_bytes(4096);
+  entry.set_slots(10);
+  entry.set_resident(9);
+  entry.set_free(1);
+  entry.set_hits(30);
+  entry.set_misses(60);
+  entry.set_in_flight_hits(10);
+  v1::LaneStatus& lane = *status.add_lanes();
+  lane.set_name("cpu");
+  lane.set_experts(500);
+  lane.set_busy_us(1000000);
+  status.mutable_reader()->set_description("io_uring, direct");
+  status.mutable_reader()->set_reads(70);
+  v1::SessionStatus& session = *status.add_sessions();
+  session.set_id(3);
+  session.set_client("engine");
+  session.set_requests(50);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("RenderStatus: one status shows totals, the hit rate since the start, and no rates",
+          "[ctl]") {
+  const std::string page = RenderStatus(Sample());
+  Has(page, "moetierd 0.1.0  ready  pid 42  up 1 h 1 min  avx2, 2 workers\n");
+  Has(page, "calls 100  rows 400  queued 0 of 1024\n");
+  Has(page, "ram0: 3.00 MiB of 4.00 MiB in use\n");
+  Has(page, "30.0 %");
+  Has(page, "NVMe io_uring, direct: 70 records");
+  Has(page, "engine");
+}
+
+TEST_CASE("RenderStatus: rates are differences over the interval", "[ctl]") {
+  const v1::StatusReply before = Sample();
+  v1::StatusReply now = Sample();
+  now.set_requests(120);
+  now.set_rows(480);
+  now.mutable_pools(0)->mutable_classes(0)->set_hits(33);
+  now.mutable_pools(0)->mutable_classes(0)->set_misses(61);
+  now.mutable_lanes(0)->set_experts(700);
+  now.mutable_lanes(0)->set_busy_us(2000000);
+  now.mutable_reader()->set_reads(74);
+  now.mutable_sessions(0)->set_requests(60);
+  const std::string page =
+      RenderStatus(now, {.before = &before, .length = std::chrono::seconds(2)});
+  Has(page, "calls 120 (10.0/s)  rows 480 (40.0/s)");
+  Has(page, "75.0 %");   // 3 hits of 4 accesses within the interval
+  Has(page, "100.0/s");  // lane experts
+  Has(page, "50 %");     // busy one second of two
+  Has(page, "74 records, 0 B; 2.0/s");
+  Has(page, "5.0/s");  // the session's calls
+}
+
+TEST_CASE("RenderStatus: another daemon life gives no rates", "[ctl]") {
+  v1::StatusReply before = Sample();
+  before.set_pid(41);
+  before.set_requests(1);
+  const std::string page =
+      RenderStatus(Sample(), {.before = &before, .length = std::chrono::seconds(1)});
+  Has(page, "calls 100  rows");
+}
+
+TEST_CASE("RenderStatus: faults, quarantine, fallbacks and warnings are shown", "[ctl]") {
+  v1::StatusReply status = Sample();
+  v1::ReasonCount& fault = *status.add_faults();
+  fault.set_reason(v1::REASON_BAD_ROWS);
+  fault.set_count(3);
+  v1::ModelStatus& model = *status.add_models();
+  model.mutable_model()->set_name("demo");
+  v1::QuarantinedExpert& expert = *model.add_quarantined();
+  expert.set_layer(2);
+  expert.set_expert(7);
+  expert.set_file("/s/data");
+  expert.set_offset(4096);
+  expert.set_message("checksum differs");
+  v1::Fallback& fallback = *status.add_fallbacks();
+  fallback.set_name("direct_io");
+  fallback.set_reason("Invalid argument");
+  fallback.set_count(1);
+  status.add_warnings("the tier is\nsmall");
+  const std::string page = RenderStatus(status);
+  Has(page, "BAD_ROWS 3");
+  Has(page, "quarantined: demo blk.2 expert 7 at 4096 of /s/data: checksum differs\n");
+  Has(page, "fallback: direct_io (1): Invalid argument\n");
+  Has(page, "warning: the tier is?small\n");
+}
+
+TEST_CASE("RenderStatus: an empty status of a starting daemon is a page too", "[ctl]") {
+  Has(RenderStatus(v1::StatusReply()), "no session");
+}
+
+}  // namespace moetier

@@ -1,0 +1,320 @@
+#include "daemon/scheduling/layer_executor.h"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <future>
+
+#include "tests/support/fake_record_reader.h"
+#include "tests/support/synthetic_model.h"
+#include "tiers/arena_plan.h"
+
+namespace moetier {
+namespace {
+
+using testing::SyntheticModel;
+using Answer = std::future<Result<LayerOutput>>;
+
+// An executor over a synthetic model whose RAM holds `slots` records a size class, and a reader
+// that the test orders about.
+class Bench {
+ public:
+  Bench(uint32_t slots, FakeRecordReader::Delivery delivery, const std::string& policy = "lru")
+      : lane({.workers = 2}, kernels),
+        executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, log, lane),
+        loader(executor),
+        reader({.delivery = delivery}, loader) {
+    loader.set_reader(&reader);
+    executor.set_loader(&loader);
+    const std::span<const std::byte> bytes = model.file();
+    file = reader.AddMemoryFile({bytes.begin(), bytes.end()});
+    executor.Start();
+    executor.AddModel(Load(slots, policy));
+  }
+  // What a test left waiting is read, so that Stop can answer it.
+  ~Bench() {
+    std::jthread completer([this](std::stop_token stop) {
+      while (!stop.stop_requested()) {
+        reader.CompleteAll();
+        std::this_thread::yield();
+      }
+    });
+    executor.Stop();
+  }
+
+  std::unique_ptr<LoadedModel> Load(uint32_t slots, const std::string& policy) {
+    auto loaded = std::make_unique<LoadedModel>();
+    loaded->id = id;
+    loaded->name = "synthetic";
+    loaded->geometry = std::make_shared<const ModelGeometry>(model.geometry());
+    loaded->store = model.MakeStore();
+    loaded->files = {file};
+    Bytes budget;
+    for (const SizeClassGeometry& each : model.geometry().size_classes) {
+      budget += each.slot_bytes * slots;
+    }
+    ArenaPlan plan;
+    for (const SizeClassGeometry& each : model.geometry().size_classes) {
+      plan.regions.push_back(
+          {.slot_bytes = each.slot_bytes, .slots = slots, .offset = plan.total.count()});
+      plan.total += each.slot_bytes * slots;
+    }
+    loaded->arena = Arena::Create(plan, {}).value();
+    for (size_t i = 0; i < plan.regions.size(); ++i) {
+      std::vector<ExpertKey> keys;
+      for (const LayerGeometry& layer : model.geometry().layers) {
+        if (Raw(layer.size_class) != i) continue;
+        for (uint16_t e = 0; e < layer.experts; ++e)
+          keys.push_back({id, layer.layer, ExpertIndex{e}});
+      }
+      loaded->ledgers.push_back(
+          ResidencyLedger::Create(
+              {.slot_count = slots, .policy = policy, .keys = keys, .hot_keys = {}})
+              .value());
+      loaded->slot_counts.push_back(slots);
+      loaded->pinned.push_back(0);
+    }
+    for (const LayerGeometry& layer : model.geometry().layers) {
+      loaded->verified[layer.layer].resize(layer.experts);
+    }
+    return loaded;
+  }
+
+  LayerCall Call(uint16_t layer, uint32_t rows, uint32_t top_k, uint64_t seed) {
+    LayerCall call = model.MakeCall(LayerIndex{layer}, rows, top_k, seed);
+    call.model = id;
+    call.received = clock.Now();
+    call.control = std::make_shared<CallControl>();
+    return call;
+  }
+
+  Answer Submit(LayerCall call) {
+    auto promise = std::make_shared<std::promise<Result<LayerOutput>>>();
+    Answer answer = promise->get_future();
+    const Status taken = executor.Submit(std::move(call), [promise](Result<LayerOutput> result) {
+      promise->set_value(std::move(result));
+    });
+    if (!taken.has_value()) promise->set_value(taken.error());
+    return answer;
+  }
+
+  LedgerCounts Counts(size_t size_class) {
+    LedgerCounts counts;
+    executor.Inspect([&](const LayerExecutor::View& view) {
+      counts = view.models.at(id)->ledgers[size_class]->counts();
+    });
+    return counts;
+  }
+
+  const ModelId id{3};
+  SteadyClock clock;
+  spdlog::logger log{"test"};  // no sinks
+  SyntheticModel model{{.experts = 8, .hidden = 64, .ffn = 64}};
+  kernels::ExpertKernels kernels =
+      kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
+  CpuLane lane;
+  LayerExecutor executor;
+  ExpertLoader loader;
+  FakeRecordReader reader;
+  FileId file{};
+};
+
+constexpr auto kThread = FakeRecordReader::Delivery::kThread;
+constexpr auto kManual = FakeRecordReader::Delivery::kManual;
+
+}  // namespace
+
+TEST_CASE("field_07 field_08: many calls on a cache of few slots get the reference's bits",
+          "[scheduling]") {
+  for (const uint32_t slots : {1u, 2u, 3u, 5u, 16u}) {
+    Bench bench(slots, kThread);
+    std::vector<LayerCall> calls;
+    std::vector<Answer> answers;
+    for (uint64_t seed = 0; seed < 24; ++seed) {
+      const uint16_t layer = std::array<uint16_t, 3>{1, 2, 4}[seed % 3];
+      calls.push_back(bench.Call(layer, seed % 5 == 0 ? 40 : 1, 1 + seed % 4, seed));
+      answers.push_back(bench.Submit(calls.back()));
+    }
+    for (size_t i = 0; i < calls.size(); ++i) {
+      INFO("slots " << slots << ", call " << i);
+      Result<LayerOutput> answer = answers[i].get();
+      REQUIRE(answer.has_value());
+      CHECK(answer->output == bench.model.Reference(calls[i]));
+      CHECK(answer->masked.empty());
+    }
+  }
+}
+
+TEST_CASE("LayerExecutor: a resident expert is a hit, a read in flight is joined", "[scheduling]") {
+  Bench bench(16, kManual);
+  LayerCall call = bench.Call(1, 1, 2, 9);
+  Answer first = bench.Submit(call);
+  while (bench.reader.pending().size() < 2) std::this_thread::yield();
+  Answer joined = bench.Submit(call);
+  while (bench.Counts(0).in_flight < 2) std::this_thread::yield();
+  CHECK(bench.reader.pending().size() == 2);
+  bench.reader.CompleteAll();
+  CHECK(first.get()->misses == 2);
+  CHECK(joined.get()->in_flight == 2);
+  CHECK(bench.Submit(call).get()->hits == 2);
+  CHECK(bench.reader.pending().empty());
+}
+
+TEST_CASE("LayerExecutor: calls that wait for one layer read an expert once", "[scheduling]") {
+  Bench bench(16, kManual);
+  // Four batches of other layers fill the active set, so that the rest merges in the queue.
+  std::vector<Answer> answers;
+  for (uint64_t i = 0; i < 4; ++i) answers.push_back(bench.Submit(bench.Call(2, 1, 1, i)));
+  const LayerCall call = bench.Call(1, 1, 3, 9);
+  for (int i = 0; i < 8; ++i) answers.push_back(bench.Submit(call));
+  for (Answer& answer : answers) {
+    while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      bench.reader.CompleteAll();
+      std::this_thread::yield();
+    }
+    REQUIRE(answer.get().has_value());
+  }
+  // Eight calls of three experts: had each been granted alone, 21 hits would be counted.
+  CHECK(bench.Counts(0).misses + bench.Counts(0).hits + bench.Counts(0).in_flight < 4 + 24);
+}
+
+TEST_CASE("LayerExecutor: an expert that cannot be read fails its calls and no other",
+          "[scheduling]") {
+  Bench bench(4, kThread);
+  const Extent lost = bench.model.Locate(LayerIndex{1}, ExpertIndex{3});
+  bench.reader.Inject({.kind = FakeRecordReader::Fault::Kind::kError,
+                       .file = bench.file,
+                       .offset = lost.offset,
+                       .error_number = EIO});
+  LayerCall with = bench.Call(1, 1, 2, 1);
+  with.experts = {3, 4};
+  LayerCall without = bench.Call(1, 1, 2, 2);
+  without.experts = {4, 5};
+  const Result<LayerOutput> failed = bench.Submit(with).get();
+  REQUIRE(!failed.has_value());
+  CHECK(failed.error().code == ErrorCode::kDataLoss);
+  CHECK(failed.error().reason == Reason::kReadError);
+  CHECK(failed.error().message ==
+        fmt::format("synthetic: blk.1 expert 3 at offset {}, {} bytes: Input/output error",
+                    lost.offset, lost.bytes));
+  CHECK(bench.Submit(without).get()->output == bench.model.Reference(without));
+
+  // Quarantined: not read again until it is lifted.
+  const uint64_t reads = bench.reader.stats().errors;
+  CHECK(!bench.Submit(with).get().has_value());
+  CHECK(bench.reader.stats().errors == reads);
+  bench.reader.ClearFaults();
+  bench.executor.LiftQuarantine(bench.id);
+  CHECK(bench.Submit(with).get()->output == bench.model.Reference(with));
+}
+
+TEST_CASE("LayerExecutor: a read that fails once is retried unseen", "[scheduling]") {
+  Bench bench(4, kThread);
+  bench.reader.Inject({.kind = FakeRecordReader::Fault::Kind::kShort,
+                       .file = bench.file,
+                       .offset = bench.model.Locate(LayerIndex{2}, ExpertIndex{0}).offset,
+                       .error_number = 0,
+                       .times = 1});
+  LayerCall call = bench.Call(2, 1, 1, 1);
+  call.experts = {0};
+  CHECK(bench.Submit(call).get()->output == bench.model.Reference(call));
+  CHECK(bench.reader.stats().errors == 1);
+}
+
+TEST_CASE("LayerExecutor: a call that has not begun ends by deadline, cancel or end of session",
+          "[scheduling]") {
+  Bench bench(4, kManual);
+  std::vector<Answer> running;
+  for (uint64_t i = 0; i < 4; ++i) {  // all active batches wait for reads that do not come
+    running.push_back(bench.Submit(bench.Call(1, 1, 1, 100 + i)));
+    while (bench.reader.pending().empty()) std::this_thread::yield();
+  }
+  for (const uint16_t layer : std::array<uint16_t, 2>{2, 4})
+    running.push_back(bench.Submit(bench.Call(layer, 1, 1, 5)));
+  for (int i = 0; i < 4; ++i) running.push_back(bench.Submit(bench.Call(2, 64, 1, 5)));
+
+  LayerCall late = bench.Call(4, 64, 1, 1);
+  late.deadline = bench.clock.Now() + std::chrono::milliseconds(5);
+  LayerCall cancelled = bench.Call(4, 64, 1, 2);
+  const std::shared_ptr<CallControl> control = cancelled.control;
+  LayerCall orphan = bench.Call(4, 64, 1, 3);
+  orphan.session = SessionId{77};
+  Answer late_answer = bench.Submit(late);
+  Answer cancelled_answer = bench.Submit(cancelled);
+  Answer orphan_answer = bench.Submit(orphan);
+  CHECK(late_answer.get().error().code == ErrorCode::kDeadlineExceeded);
+  control->cancelled.store(true);
+  bench.executor.EndSession(SessionId{77});
+  CHECK(orphan_answer.get().error().code == ErrorCode::kCancelled);
+  CHECK(cancelled_answer.get().error().code == ErrorCode::kCancelled);
+  for (Answer& answer : running) {
+    while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      bench.reader.CompleteAll();
+      std::this_thread::yield();
+    }
+    CHECK(answer.get().has_value());
+  }
+}
+
+TEST_CASE("LayerExecutor: above the queue limit a call is refused at once", "[scheduling]") {
+  Bench bench(4, kManual);
+  std::vector<Answer> answers;
+  for (uint64_t i = 0; i < 64; ++i) answers.push_back(bench.Submit(bench.Call(1, 1, 1, i)));
+  const Result<LayerOutput> refused = bench.Submit(bench.Call(1, 1, 1, 1)).get();
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kExhausted);
+}
+
+TEST_CASE("LayerExecutor: Stop answers what was accepted and refuses what comes later",
+          "[scheduling]") {
+  Bench bench(2, kThread);
+  std::vector<LayerCall> calls;
+  std::vector<Answer> answers;
+  for (uint64_t i = 0; i < 20; ++i) {
+    calls.push_back(bench.Call(4, 9, 3, i));
+    answers.push_back(bench.Submit(calls.back()));
+  }
+  bench.executor.Stop();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    CHECK(answers[i].get()->output == bench.model.Reference(calls[i]));
+  }
+  CHECK(bench.Submit(calls[0]).get().error().reason == Reason::kDraining);
+}
+
+TEST_CASE("LayerExecutor: a removed model answers its calls first", "[scheduling]") {
+  Bench bench(2, kThread);
+  std::vector<LayerCall> calls;
+  std::vector<Answer> answers;
+  for (uint64_t i = 0; i < 10; ++i) {
+    calls.push_back(bench.Call(2, 5, 3, i));
+    answers.push_back(bench.Submit(calls.back()));
+  }
+  const std::unique_ptr<LoadedModel> removed = bench.executor.RemoveModel(bench.id);
+  REQUIRE(removed);
+  CHECK(removed->reads_in_flight == 0);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    CHECK(answers[i].get()->output == bench.model.Reference(calls[i]));
+  }
+  CHECK(bench.executor.RemoveModel(bench.id) == nullptr);
+}
+
+TEST_CASE("LayerExecutor: a pinned expert stays a hit, and pins leave room for calls",
+          "[scheduling]") {
+  Bench bench(6, kThread);  // top_k 2: two calls' reservations leave two slots to pin
+  const ExpertKey pinned{bench.id, LayerIndex{1}, ExpertIndex{0}};
+  REQUIRE(bench.executor.Pin({pinned}).has_value());
+  REQUIRE(bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{1}}}).has_value());
+  const Status refused = bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{2}}});
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kNoRoom);
+  for (uint64_t i = 0; i < 6; ++i) {
+    const LayerCall sweep = bench.Call(2, 30, 4, i);
+    CHECK(bench.Submit(sweep).get()->output == bench.model.Reference(sweep));
+  }
+  LayerCall call = bench.Call(1, 1, 1, 1);
+  call.experts = {0};
+  CHECK(bench.Submit(call).get()->hits == 1);
+  bench.executor.Unpin({pinned});
+  CHECK(bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{2}}}).has_value());
+}
+
+}  // namespace moetier
