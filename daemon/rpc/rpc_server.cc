@@ -32,7 +32,6 @@ int MessageLimit(Bytes bytes) {
 
 RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, Options options)
     : options_(std::move(options)),
-      log_(log),
       core_(core),
       sessions_(core, clock,
                 {.max_sessions = options_.max_sessions, .max_streams = options_.max_streams}),

@@ -69,7 +69,6 @@ class RpcServer {
   void AnnounceHealth();
 
   const Options options_;
-  spdlog::logger& log_;
   DaemonCore& core_;
   ReplyCounters counters_;
   SessionRegistry sessions_;
