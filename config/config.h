@@ -48,7 +48,7 @@ enum class ExactMode : uint8_t { kStall };  // a miss waits for its read; nothin
 
 struct ModelConfig {
   std::string name;  // letters, digits, `.`, `_`, `-`; unique
-  std::string path;  // a store directory or a GGUF file served in place; absolute once loaded
+  std::string path;  // a store directory, made by `moetierctl import`; absolute once loaded
   MemoryBudget ram = Percent{100};
   std::string policy = "lru";  // lru, clock, lfu:WINDOW:HALF_LIFE or static; the syntax is checked
   VerifyOnLanding verify_on_landing = VerifyOnLanding::kFirst;

@@ -101,7 +101,6 @@ RpcServer::Options ServerOptions(const DaemonConfig& config) {
   options.max_sessions = config.limits.sessions;
   options.model_roots = config.model_roots;
   options.model_roots.push_back(config.store_root);
-  options.version = MOETIER_VERSION;
   return options;
 }
 

@@ -12,6 +12,7 @@ namespace moetier {
 // From the configuration to each class's own options: the only place that sees both.
 ExpertCore::Options CoreOptions(const DaemonConfig& config);
 ModelOptions ModelOptionsFor(const ModelConfig& model);
+// Without the version and the reload, which main knows.
 RpcServer::Options ServerOptions(const DaemonConfig& config);
 spdlog::level::level_enum SpdlogLevel(LogLevel level);
 

@@ -133,6 +133,7 @@ Status Serve(const std::string& config_path) {
   RETURN_IF_ERROR(LoadConfigured(config, *core, log));
   LogState(*core, log);
   RpcServer::Options options = ServerOptions(config);
+  options.version = MOETIER_VERSION;
   Reloader reloader(config_path, config, *core, log);
   options.reload = [&] { return reloader.Run(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -33,7 +32,9 @@ constexpr uint32_t kMaxAttempts = 2;  // a read is retried once
 
 }  // namespace
 
-void ExpertLoader::FreeDeleter::operator()(std::byte* block) const { std::free(block); }
+void ExpertLoader::AlignedDelete::operator()(std::byte* block) const {
+  ::operator delete (block, std::align_val_t{kRecordAlignment});
+}
 
 ExpertLoader::~ExpertLoader() {
   MutexLock lock(mu_);
@@ -202,8 +203,8 @@ bool ExpertLoader::TakeStaging(Load& load) {
     free_staging_.pop_back();
   }
   if (buffer.bytes < bytes) {
-    buffer.block.reset(static_cast<std::byte*>(std::aligned_alloc(kRecordAlignment, bytes)));
-    if (!buffer.block) throw std::bad_alloc();  // as operator new would
+    buffer.block.reset(
+        static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kRecordAlignment})));
     buffer.bytes = bytes;
   }
   load.staging = std::move(buffer);

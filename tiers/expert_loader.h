@@ -66,11 +66,11 @@ class ExpertLoader final : public ReadListener {
   void OnRead(const ReadCompletion& completion) override EXCLUDES(mu_);
 
  private:
-  struct FreeDeleter {
+  struct AlignedDelete {
     void operator()(std::byte* block) const;
   };
   struct StagingBuffer {
-    std::unique_ptr<std::byte, FreeDeleter> block;
+    std::unique_ptr<std::byte, AlignedDelete> block;
     uint64_t bytes = 0;
   };
   struct Load {

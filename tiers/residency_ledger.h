@@ -94,19 +94,20 @@ struct KeyFailed {
 using LedgerCommand = std::variant<StartRead, CancelRead, KeyReady, KeyFailed>;
 using CommandList = std::vector<LedgerCommand>;
 
-// What one slot holds.
+// What one slot holds; each arrow with its event and its function.
 //
-//                  grant: StartRead            ReadLanded                 a wave needs the slot
-//   kAbsent ----------------------> kLoading ------------> kResident ------------> kEvicting
-//     ^  ^        (Load)            |  |      (Land)         ^   (Evict: flag cleared first)  |
-//     |  |  ReadEnded kFailed       |  | last waiter left:   |                              |
-//     |  +--------------------------+  | CancelRead (Cancel) | ReadLanded (KeepDrained)     |
-//     |              (Fail)            v                     |                              |
-//     +--------------------------- kDraining ----------------+                              |
-//     |     ReadEnded (Drained)                                                             |
-//     +-------------------------------------------------------------------------------------+
-//                                       (Evict, in the same step: nobody reads unreserved host
-//                                       memory)
+//      granted miss        ReadLanded            a wave needs it
+//             Load         Land                  Evict
+//   kAbsent ------> kLoading ------> kResident ---------------> kEvicting
+//     ^               | |                ^                          |
+//     |               | | last waiter    | ReadLanded               |
+//     | ReadEnded     | | left, Cancel   | KeepDrained              |
+//     | Fail          | v                |                          |
+//     |<--------------+ kDraining -------+                          |
+//     |                   |                                         |
+//     |<------------------+ ReadEnded, Free                         |
+//     |<------------------------------------------------------------+ Free, in the same step:
+//                                              unreserved host memory has no readers to wait for
 //
 // A draining slot belongs to no key: whoever wants the key meanwhile gets another slot. If the read
 // lands after all and nobody has loaded the key again, the slot becomes resident at the cold end.

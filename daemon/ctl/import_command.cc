@@ -50,11 +50,11 @@ std::string SummaryJson(const ImportSummary& summary) {
 }
 
 std::string SummaryText(const ImportSummary& summary) {
-  std::string text =
-      fmt::format("{} {}: {} experts in {} layers, {}, layout {}, fingerprint {}\n",
-                  summary.already_complete ? "already there:" : "imported", WithoutControls(summary.name),
-                  summary.experts, summary.layers, FormatSize(Bytes(summary.record_bytes)),
-                  StoreKindName(summary.kind), FingerprintText(summary.fingerprint));
+  std::string text = fmt::format("{} {}: {} experts in {} layers, {}, layout {}, fingerprint {}\n",
+                                 summary.already_complete ? "already there:" : "imported",
+                                 WithoutControls(summary.name), summary.experts, summary.layers,
+                                 FormatSize(Bytes(summary.record_bytes)),
+                                 StoreKindName(summary.kind), FingerprintText(summary.fingerprint));
   if (summary.experts_resumed > 0) {
     text += fmt::format("resumed: {} experts were there from an interrupted import\n",
                         summary.experts_resumed);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/ctl/reason_text.h"
 #include "daemon/ctl/text_table.h"
 
 namespace moetier {
@@ -41,8 +42,8 @@ void ReplayCheck::Take(const ReplayCall& call, uint32_t block, const v1::LayerRe
   ++counts_.calls;
   if (!reply.has_ok()) {
     ++counts_.faults;
-    Problem(fmt::format("blk.{}, tokens {} to {}: {}", block, call.first_token,
-                        call.first_token + call.rows - 1,
+    Problem(fmt::format("blk.{}, tokens {} to {}: {}: {}", block, call.first_token,
+                        call.first_token + call.rows - 1, ReasonText(reply.fault().reason()),
                         WithoutControls(reply.fault().message())));
     return;
   }

@@ -7,6 +7,7 @@
 
 #include "base/text_size.h"
 #include "daemon/ctl/progress_line.h"
+#include "daemon/ctl/reason_text.h"
 #include "daemon/ctl/text_table.h"
 
 namespace moetier {
@@ -63,14 +64,6 @@ std::string StateText(v1::DaemonState state) {
     default:
       return "unknown state";
   }
-}
-
-// "BAD_ROWS"; the number for a reason of a newer daemon.
-std::string ReasonText(v1::Reason reason) {
-  constexpr std::string_view kPrefix = "REASON_";
-  const std::string name = v1::Reason_Name(reason);
-  if (!name.starts_with(kPrefix)) return fmt::format("reason {}", static_cast<int>(reason));
-  return name.substr(kPrefix.size());
 }
 
 std::string InBrackets(const std::string& text) {

@@ -93,11 +93,12 @@ ExitCode RunVerify(const VerifyArguments& arguments) {
   }
   if (!report) {
     const ExitCode code = ReportError(report.error());
-    // A damaged index or a stale source is what was asked about, not a failure to look.
-    const bool store_is_wrong = report.error().code == ErrorCode::kDataLoss ||
-                                report.error().reason == Reason::kBadStore ||
-                                report.error().reason == Reason::kStaleStore;
-    return store_is_wrong ? ExitCode::kWrong : code;
+    // A damaged index or a stale source is what was asked about; a folder without a store is not.
+    const bool damaged =
+        report.error().reason == Reason::kBadStore && report.error().code != ErrorCode::kNotFound;
+    const bool wrong = damaged || report.error().code == ErrorCode::kDataLoss ||
+                       report.error().reason == Reason::kStaleStore;
+    return wrong ? ExitCode::kWrong : code;
   }
   Print(arguments.json ? ReportJson(*report) : ReportText(*report, arguments.repair));
   return report->good() ? ExitCode::kOk : ExitCode::kWrong;

@@ -8,6 +8,15 @@
 #include "daemon/rpc/request_validation.h"
 
 namespace moetier {
+namespace {
+
+Error MissingOpen() {
+  return Error{ErrorCode::kInvalidArgument, Reason::kNoOpen,
+               "the first message of a Decode stream must be Open with the grant's session and "
+               "token"};
+}
+
+}  // namespace
 
 DecodeReactor* DecodeReactor::Start(ServiceContext& context, grpc::CallbackServerContext& call) {
   const std::shared_ptr<DecodeReactor> reactor(new DecodeReactor(context, call));
@@ -22,10 +31,13 @@ void DecodeReactor::OnReadDone(bool ok) {
     const MutexLock lock(mu_);
     reading_ = false;
     half_closed_ = true;
+    // Bytes that are no message come like a half-close: before Open neither is a stream's end.
+    if (session_ == nullptr && !end_) end_ = context_.Refuse(MissingOpen());
     Pump();
     return;
   }
   const Status taken = session_ == nullptr ? Open() : Take();
+  request_.Clear();  // an idle stream holds no message's memory
   const MutexLock lock(mu_);
   reading_ = false;
   if (!taken && !end_) {
@@ -36,13 +48,10 @@ void DecodeReactor::OnReadDone(bool ok) {
 }
 
 Status DecodeReactor::Open() {
-  if (!request_.has_open()) {
-    return Error{ErrorCode::kInvalidArgument, Reason::kNoOpen,
-                 "the first message of a Decode stream must be Open with the grant's session and "
-                 "token"};
-  }
+  if (!request_.has_open()) return MissingOpen();
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, context_.sessions.Find(request_.open()));
   RETURN_IF_ERROR(session->AddStream(shared_from_this()));
+  const MutexLock lock(mu_);  // a cancel may finish the stream meanwhile
   session_ = std::move(session);
   return Ok{};
 }
@@ -160,6 +169,8 @@ void DecodeReactor::Pump() {
 void DecodeReactor::FinishWith(const grpc::Status& status) {
   finished_ = true;
   replies_.clear();
+  // Before the client can see the end, so that it may open the next stream at once.
+  if (session_ != nullptr) session_->RemoveStream(this);
   Finish(status);
 }
 

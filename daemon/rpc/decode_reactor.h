@@ -58,7 +58,7 @@ class DecodeReactor final : public grpc::ServerBidiReactor<v1::DecodeRequest, v1
   ServiceContext& context_;
   grpc::CallbackServerContext& call_;  // valid until OnDone
   std::shared_ptr<DecodeReactor> self_;
-  std::shared_ptr<Session> session_;  // set by the first OnReadDone; reads come one at a time
+  std::shared_ptr<Session> session_;  // set once by the first OnReadDone, under mu_
   v1::DecodeRequest request_;         // owned by gRPC while reading_
 
   Mutex mu_;

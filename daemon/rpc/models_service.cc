@@ -96,9 +96,10 @@ Status ModelsService::LoadAndReport(const v1::LoadModelRequest& request, Progres
   LoadSpec spec{.name = request.name(), .directory = std::move(directory), .ram_bytes = {}};
   if (request.ram_bytes() != 0) spec.ram_bytes = Bytes(request.ram_bytes());
   context_.log.info("loading model {} from {}", spec.name, spec.directory);
-  RETURN_IF_ERROR(context_.core.LoadModel(spec, [&reactor](const ModelProgress& progress) {
+  // A client that goes away does not undo the load; the daemon's stop need not wait for it.
+  RETURN_IF_ERROR(context_.core.LoadModel(spec, [&](const ModelProgress& progress) {
     reactor.Report(ToProto(progress));
-    return GoOn::kYes;
+    return context_.sessions.draining() ? GoOn::kNo : GoOn::kYes;
   }));
   v1::Progress last = Finished("load");
   if (const std::optional<ModelInfo> model = context_.core.FindModel(request.name())) {
@@ -142,9 +143,10 @@ grpc::ServerWriteReactor<v1::Progress>* ModelsService::Verify(
 
 Status ModelsService::VerifyAndReport(const std::string& name, ProgressReactor& reactor) {
   if (!context_.core.FindModel(name)) return UnknownModel(name);
-  RETURN_IF_ERROR(context_.core.VerifyModel(name, [&reactor](const ModelProgress& progress) {
+  RETURN_IF_ERROR(context_.core.VerifyModel(name, [&](const ModelProgress& progress) {
     reactor.Report(ToProto(progress));
-    return reactor.cancelled() ? GoOn::kNo : GoOn::kYes;
+    const bool unwanted = reactor.cancelled() || context_.sessions.draining();
+    return unwanted ? GoOn::kNo : GoOn::kYes;
   }));
   reactor.Report(Finished("verify"));
   return Ok{};

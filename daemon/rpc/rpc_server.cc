@@ -17,6 +17,10 @@ namespace {
 constexpr const char* kServices[] = {"", "moetier.v1.Experts", "moetier.v1.Residency",
                                      "moetier.v1.Models", "moetier.v1.Operator"};
 
+constexpr int kMaxConnectionStreams = 128;   // calls at once, sessions or not: a client's bug
+constexpr int kKeepaliveTimeMs = 30'000;     // a lost TCP peer's session ends
+constexpr int kKeepaliveTimeoutMs = 10'000;  // after at most the two together
+
 std::string HealthName(const ModelInfo& model) { return "moetier.v1.Experts/" + model.name; }
 
 int MessageLimit(Bytes bytes) {
@@ -77,6 +81,13 @@ Status RpcServer::Listen() {
   builder.SetMaxSendMessageSize(-1);  // a reply's size follows from its request
   // Two daemons must never share a TCP port; the Unix path is guarded by the StateLock.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConnectionStreams);
+  if (options_.tcp) {
+    // A host that vanished closes nothing; over a Unix socket the kernel tells of every end, and a
+    // client halted in a debugger keeps its session.
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  }
   for (grpc::Service* service :
        std::initializer_list<grpc::Service*>{&experts_, &residency_, &models_, &operator_}) {
     builder.RegisterService(service);

@@ -39,7 +39,8 @@ std::vector<ExpertKey> KeysOf(ModelId model, LayerIndex layer,
 
 }  // namespace
 
-Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, const Clock& clock) {
+Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, const Clock& clock,
+                                                       spdlog::logger& log) {
   const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
   ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
   // Here, since every kernel call reads the choice from now on.

@@ -92,84 +92,6 @@ std::unique_ptr<LoadedModel> LayerExecutor::RemoveModel(ModelId model) {
   return done.get();
 }
 
-Status LayerExecutor::Pin(const std::vector<ExpertKey>& keys) {
-  std::vector<std::future<Status>> landed;
-  Status refused = Ok{};
-  RunOnThread([&] {
-    for (const ExpertKey& key : keys) {
-      if (pins_.contains(key)) continue;
-      refused = BeginPin(key, landed);
-      if (!refused.has_value()) return;
-    }
-  });
-  for (std::future<Status>& pin : landed) {
-    if (Status status = pin.get(); !status.has_value()) refused = std::move(status);
-  }
-  return refused;
-}
-
-Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Status>>& landed) {
-  const auto found = models_.find(key.model);
-  if (found == models_.end() || found->second->removed) {
-    return Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded"};
-  }
-  LoadedModel& model = *found->second;
-  const LayerGeometry* layer = model.geometry->Find(key.layer);
-  if (layer == nullptr || Raw(key.expert) >= layer->experts) {
-    return Error{ErrorCode::kInvalidArgument, Reason::kUnknownLayer,
-                 fmt::format("{} is not an expert of the model", ToString(key))};
-  }
-  const size_t size_class = Raw(layer->size_class);
-  const uint32_t slots = model.slot_counts[size_class];
-  const uint32_t kept = 2 * model.geometry->top_k;  // two calls' reservations
-  if (model.pinned[size_class] + kept >= slots) {
-    return Error{ErrorCode::kExhausted, Reason::kNoRoom,
-                 fmt::format("{} of {} slots of its size class are pinned and {} are kept for "
-                             "calls; raise the model's ram budget or unpin others",
-                             model.pinned[size_class], slots, kept)};
-  }
-  ++model.pinned[size_class];
-  const WaveId id{next_wave_++};
-  auto pinned = std::make_shared<std::promise<Status>>();
-  landed.push_back(pinned->get_future());
-  pins_.emplace(key, id);
-  Wave& wave = waves_[id];
-  wave = {.model = &model,
-          .size_class = layer->size_class,
-          .batch = 0,
-          .first_expert = 0,
-          .unfinished = 1,
-          .keys = {key},
-          .pinned = std::move(pinned)};
-  Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
-  return Ok{};
-}
-
-void LayerExecutor::Unpin(const std::vector<ExpertKey>& keys) {
-  RunOnThread([&] {
-    for (const ExpertKey& key : keys) ReleasePin(key);
-  });
-}
-
-void LayerExecutor::ReleasePin(const ExpertKey& key) {
-  const auto pin = pins_.find(key);
-  if (pin == pins_.end()) return;
-  Wave& wave = waves_.at(pin->second);
-  if (wave.unfinished > 0) {
-    wave.pinned->set_value(
-        Error{ErrorCode::kCancelled, Reason::kCancelled, "unpinned before it had landed"});
-  }
-  ReleaseWaveOf(pin->second);
-  pins_.erase(pin);
-}
-
-void LayerExecutor::ReleaseWaveOf(WaveId id) {
-  const auto node = waves_.extract(id);
-  const Wave& wave = node.mapped();
-  if (wave.batch == 0) --wave.model->pinned[Raw(wave.size_class)];
-  Step(*wave.model, wave.size_class, ReleaseWave{.wave = id});
-}
-
 void LayerExecutor::LiftQuarantine(ModelId id) {
   RunOnThread([&] {
     const auto found = models_.find(id);
@@ -204,9 +126,6 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
   }
   ran.get_future().wait();
 }
-
-// The thread's loop
-// --------------------------------------------------------------------------------
 
 void LayerExecutor::Loop() {
   while (true) {
@@ -422,87 +341,6 @@ void LayerExecutor::Answer(ActiveBatch& active) {
 void LayerExecutor::Reply(PendingCall& pending, Result<LayerOutput> result) {
   pending.done(std::move(result));
   accepted_.fetch_sub(1);
-}
-
-// Ledger
-// -------------------------------------------------------------------------------------------
-
-void LayerExecutor::Step(LoadedModel& model, SizeClass size_class, const LedgerEvent& event) {
-  commands_.clear();
-  model.ledgers[Raw(size_class)]->Step(event, commands_);
-  for (const LedgerCommand& command : commands_) {
-    if (const auto* start = std::get_if<StartRead>(&command)) {
-      StartLoad(model, size_class, *start);
-    } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
-      loader_->Cancel(cancel->key, cancel->ticket);
-    } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
-      OnKeyReady(*ready);
-    } else {
-      OnKeyFailed(model, std::get<KeyFailed>(command));
-    }
-  }
-}
-
-void LayerExecutor::StartLoad(LoadedModel& model, SizeClass size_class, const StartRead& start) {
-  ++model.reads_in_flight;
-  loader_->Start({.key = start.key,
-                  .ticket = start.ticket,
-                  .urgency = Urgency::kDemand,
-                  .verify = model.MustVerify(start.key) ? Verify::kYes : Verify::kNo,
-                  .store = model.store.get(),
-                  .files = model.files,
-                  .slot = model.arena->Slot(size_class, start.ticket.slot)});
-}
-
-void LayerExecutor::OnLanded(LoadDone done) {
-  LoadedModel& model = *models_.at(done.key.model);
-  --model.reads_in_flight;
-  const LayerGeometry* layer = model.geometry->Find(done.key.layer);
-  switch (done.outcome) {
-    case LoadDone::Outcome::kLanded:
-      model.NoteVerified(done.key);
-      return Step(model, layer->size_class, ReadLanded{.ticket = done.ticket});
-    case LoadDone::Outcome::kCancelled:
-      return Step(model, layer->size_class,
-                  ReadEnded{.ticket = done.ticket, .why = ReadEnded::Why::kCancelled});
-    case LoadDone::Outcome::kFailed:
-      log_.error("model {}: quarantined {}: {}", model.name, ToString(done.key),
-                 done.error.message);
-      model.quarantine.insert_or_assign(done.key, std::move(done.error));
-      return Step(model, layer->size_class,
-                  ReadEnded{.ticket = done.ticket, .why = ReadEnded::Why::kFailed});
-  }
-}
-
-void LayerExecutor::OnKeyReady(const KeyReady& ready) {
-  Wave& wave = waves_.at(ready.wave);
-  if (wave.batch == 0) {
-    wave.unfinished = 0;
-    wave.pinned->set_value(Ok{});
-    return;
-  }
-  ActiveBatch& active = active_.at(wave.batch);
-  const uint32_t index = wave.first_expert + ready.index;
-  active.batch.Count(index, ready.resolution);
-  active.ready.push_back({.index = index, .slot = ready.slot, .wave = ready.wave});
-}
-
-void LayerExecutor::OnKeyFailed(LoadedModel& model, const KeyFailed& failed) {
-  Wave& wave = waves_.at(failed.wave);
-  const ExpertKey& key = wave.keys[failed.index];
-  const auto found = model.quarantine.find(key);
-  MOE_CHECK(found != model.quarantine.end(), "{} failed without a reason", ToString(key));
-  if (wave.batch == 0) {
-    // The pin is dropped by the caller's thread of control: Pin reports, Unpin or unload releases.
-    wave.unfinished = 0;
-    wave.pinned->set_value(found->second);
-    failed_pins_.push_back(key);
-    return;
-  }
-  ActiveBatch& active = active_.at(wave.batch);
-  active.batch.Fail(wave.first_expert + failed.index, found->second);
-  FinishExpert(active, failed.wave);
-  changed_.push_back(wave.batch);
 }
 
 bool LayerExecutor::Quiet() const {

@@ -1,5 +1,7 @@
 #include "daemon/scheduling/model_loading.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <utility>
 
@@ -48,6 +50,17 @@ Status MakeLedgers(const ModelOptions& options, LoadedModel& model) {
   return Ok{};
 }
 
+// A GGUF file in the place of a store is the mistake to expect.
+Status RefuseFile(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return Ok{};
+  return Error{
+      ErrorCode::kInvalidArgument, Reason::kBadStore,
+      fmt::format("{} is a file, not a store directory; make one first: `moetierctl import "
+                  "{} --in-place` (no second copy), or without --in-place",
+                  path, path)};
+}
+
 Status OpenFiles(LoadedModel& model, RecordReader& reader) {
   for (const StoreFile& file : model.store->files()) {
     Result<FileId> id = reader.AddFile(file.path);
@@ -68,6 +81,7 @@ Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, Mod
   model->id = id;
   model->name = options.name;
   model->landing_check = options.landing_check;
+  RETURN_IF_ERROR(RefuseFile(options.directory));
   ASSIGN_OR_RETURN(model->store, ExpertStore::Open(options.directory));
   model->geometry = std::make_shared<const ModelGeometry>(model->store->geometry());
   const ModelGeometry& geometry = *model->geometry;

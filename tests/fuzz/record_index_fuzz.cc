@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tiers/store/import_journal.h"
+#include "tiers/store/index_geometry.h"
 #include "tiers/store/store_index.h"
 
 // Store index and import journal from hostile bytes. The index is tried as it stands and with its

@@ -87,6 +87,7 @@ class TidyRules(unittest.TestCase):
     def test_a_throw_in_the_core_is_found(self):
         self.assertEqual(len(found(check_no_throw, "tiers/a.cc", "  throw Error{};\n")), 1)
         self.assertEqual(len(found(check_no_throw, "tiers/a.cc", "if (x) throw;\n")), 1)
+        self.assertEqual(found(check_no_throw, "tiers/a.cc", "throw std::bad_alloc();"), [])
         self.assertEqual(found(check_no_throw, "tiers/a.cc", "// they throw it away\n"), [])
         self.assertEqual(found(check_no_throw, "config/config_yaml.cc", "throw Refusal{};\n"), [])
 
@@ -98,6 +99,12 @@ class TidyRules(unittest.TestCase):
         self.assertEqual(list(check_headers_listed([cmake, listed, deeper])), [])
         finding, = check_headers_listed([cmake, listed, deeper, unlisted])
         self.assertEqual(finding.path, "base/b.h")
+        nearer = SourceFile("base/sub/CMakeLists.txt", "other.cc")
+        self.assertEqual(list(check_headers_listed([cmake, nearer, deeper])), [])
+        similar = SourceFile("base/CMakeLists.txt", "moetier_library(base HEADERS xb.h sub/b.h)")
+        self.assertEqual(len(list(check_headers_listed([similar, unlisted]))), 1)
+        exempt = SourceFile("kernels/cpu/avx2_ops.h", "")
+        self.assertEqual(list(check_headers_listed([exempt])), [])
 
     def test_all_rules_run_over_a_tree(self):
         tree = [SourceFile("base/CMakeLists.txt", ""),

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/unique_fd.h"
+#include "tiers/store/index_geometry.h"
 
 namespace moetier {
 namespace {

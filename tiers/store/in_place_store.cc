@@ -1,6 +1,7 @@
 #include "tiers/store/in_place_store.h"
 
 #include "tiers/store/import_plan.h"
+#include "tiers/store/index_geometry.h"
 
 namespace moetier {
 

@@ -1,6 +1,7 @@
 #include "tiers/store/packed_store.h"
 
 #include "base/check.h"
+#include "tiers/store/index_geometry.h"
 
 namespace moetier {
 namespace {

@@ -114,10 +114,6 @@ std::vector<std::byte> SerializeStoreIndex(const StoreIndex& index);
 // version, kDataLoss for damage.
 Result<StoreIndex> ParseStoreIndex(std::span<const std::byte> bytes, const std::string& path);
 
-// The geometry that an index describes, records laid out anew; kBadStore when this build's layout
-// is not the one that the store was made with.
-Result<ModelGeometry> IndexGeometry(const StoreIndex& index, const std::string& path);
-
 }  // namespace moetier
 
 #endif  // MOETIER_TIERS_STORE_STORE_INDEX_H_

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tiers/store/import_plan.h"
+#include "tiers/store/index_geometry.h"
 #include "tiers/store/indexed_store.h"
 #include "tiers/store/record_maker.h"
 #include "tiers/store/router_file.h"

@@ -70,7 +70,7 @@ TEST_CASE("ReplayCheck: a fault, a short output and masked picks are not good", 
   reply.mutable_fault()->set_message("the drive\033[2J is gone");
   fault.Take(Fixture::kBoth, 7, reply);
   CHECK(!fault.counts().good());
-  CHECK(fault.counts().first_problem == "blk.7, tokens 0 to 1: the drive?[2J is gone");
+  CHECK(fault.counts().first_problem == "blk.7, tokens 0 to 1: UNSPECIFIED: the drive?[2J is gone");
 
   ReplayCheck empty(fixture.rows, fixture.reference);
   empty.Take(Fixture::kBoth, 7, v1::LayerReply());

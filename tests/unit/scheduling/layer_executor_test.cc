@@ -123,7 +123,7 @@ constexpr auto kManual = FakeRecordReader::Delivery::kManual;
 
 }  // namespace
 
-TEST_CASE("LayerExecutor: the bits do not depend on the slots, down to one a class",
+TEST_CASE("field_07 field_08: many calls on a cache of few slots get the reference's bits",
           "[scheduling]") {
   for (const uint32_t slots : {1u, 2u, 3u, 5u, 16u}) {
     Bench bench(slots, kThread);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tests/support/sample_index.h"
+#include "tiers/store/index_geometry.h"
 #include "tiers/store/store_index.h"
 
 namespace moetier {

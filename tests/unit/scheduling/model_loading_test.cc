@@ -1,0 +1,84 @@
+#include "daemon/scheduling/model_loading.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/fake_record_reader.h"
+#include "tests/support/temp_folder.h"
+#include "tiers/store/importer.h"
+
+namespace moetier {
+namespace {
+
+const std::string kDemo = MOETIER_TEST_DATA "/demo-moe/moetier-demo-Q4_K_M.gguf";
+
+class NoListener final : public ReadListener {
+ public:
+  void OnRead(const ReadCompletion&) override {}
+};
+
+class DemoStore {
+ public:
+  DemoStore() {
+    ImportOptions options;
+    options.model_path = kDemo;
+    options.store_directory = folder.File("store");
+    options.in_place = true;
+    const Result<ImportSummary> imported = ImportModel(options, HostFileSystem(), nullptr);
+    INFO((imported.has_value() ? "" : imported.error().message));
+    REQUIRE(imported.has_value());
+  }
+  Result<std::unique_ptr<LoadedModel>> Load(std::variant<Bytes, BudgetShare> ram) {
+    return BuildModel({.name = "demo", .directory = folder.File("store"), .ram = ram}, ModelId{1},
+                      ArenaOptions{}, reader);
+  }
+  testing::TempFolder folder;
+  NoListener listener;
+  FakeRecordReader reader{{}, listener};
+};
+
+}  // namespace
+
+TEST_CASE("field_10: RAM below one token's experts is warned of with numbers", "[scheduling]") {
+  DemoStore demo;
+  Result<std::unique_ptr<LoadedModel>> small = demo.Load(BudgetShare{0.1});
+  REQUIRE(small.has_value());
+  REQUIRE((*small)->warnings.size() == 1);
+  CHECK((*small)->warnings[0].find("one token's 24 experts (6 layers x top-4)") !=
+        std::string::npos);
+  CHECK((*small)->slot_counts == std::vector<uint32_t>{10, 9});
+  CloseModel(std::move(small).value(), demo.reader);
+
+  Result<std::unique_ptr<LoadedModel>> enough = demo.Load(BudgetShare{0.25});
+  REQUIRE(enough.has_value());
+  CHECK((*enough)->warnings.empty());
+  CloseModel(std::move(enough).value(), demo.reader);
+}
+
+TEST_CASE("BuildModel: a budget that cannot hold one call's experts is refused with what it takes",
+          "[scheduling]") {
+  DemoStore demo;
+  const Result<std::unique_ptr<LoadedModel>> refused = demo.Load(500_KiB);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kBudgetTooSmall);
+  CHECK(refused.error().message.find("944") != std::string::npos);  // KiB: 4 x (108 + 128)
+  CHECK(demo.Load(944_KiB).has_value());
+}
+
+TEST_CASE("BuildModel: a GGUF file in the place of a store is told what to do", "[scheduling]") {
+  DemoStore demo;
+  const Result<std::unique_ptr<LoadedModel>> refused =
+      BuildModel({.name = "demo", .directory = kDemo}, ModelId{1}, ArenaOptions{}, demo.reader);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().message.find("moetierctl import") != std::string::npos);
+}
+
+TEST_CASE("BuildModel: an unknown policy is refused with the names that exist", "[scheduling]") {
+  DemoStore demo;
+  const Result<std::unique_ptr<LoadedModel>> refused =
+      BuildModel({.name = "demo", .directory = demo.folder.File("store"), .policy = "best"},
+                 ModelId{1}, ArenaOptions{}, demo.reader);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().message.find("lru") != std::string::npos);
+}
+
+}  // namespace moetier
