@@ -38,7 +38,7 @@ constexpr WeightType kTypes[] = {WeightType::kQ8_0, WeightType::kQ4_0, WeightTyp
 struct BenchOptions {
   uint32_t arena_mib = 256;
   uint32_t piece_mib = 8;
-  uint32_t rounds = 24;
+  uint32_t rounds = 60;
   std::string type;     // all if empty
   std::string set;      // all if empty
   uint32_t groups = 0;  // row groups at a time, the faster if 0
