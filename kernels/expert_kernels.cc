@@ -6,6 +6,9 @@
 #include <cpuid.h>
 #endif
 
+#include <array>
+#include <vector>
+
 #include "base/check.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/tune.h"
@@ -120,24 +123,30 @@ void ExpertKernels::Run(const MatVec& call) const {
 }
 
 std::string ExpertKernels::Tune(std::span<const WeightType> types) {
+  // A later variant must win by more than two runs of the same kernel differ.
+  constexpr double kClearlyFaster = 1.02;
   const KernelTuner tuner;
   std::string report;
   for (const WeightType type : types) {
-    const size_t number = static_cast<size_t>(type);
-    std::string line = fmt::format("{} {}: scalar", InstructionSetName(set_), Info(type).name);
-    double best_rate = 0;
-    for (const KernelVariant variant : kKernelVariants) {
-      const MatVecFn kernel = Info(type).has_rows16 ? VectorKernel(set_, type, variant) : nullptr;
-      if (kernel == nullptr) continue;
-      const double rate = tuner.BytesPerSecond(kernel, type);
-      if (rate <= best_rate) continue;
-      best_rate = rate;
-      rows16_[number] = kernel;
-      line = fmt::format("{} {}: {} row group{}, {}, {:.1f} GB/s", InstructionSetName(set_),
-                         Info(type).name, variant.row_groups, variant.row_groups == 1 ? "" : "s",
-                         variant.prefetch ? "prefetch 4 KiB" : "no prefetch", rate * 1e-9);
+    report += fmt::format("{} {}: ", InstructionSetName(set_), Info(type).name);
+    if (!Info(type).has_rows16 || VectorKernel(set_, type, kKernelVariants[0]) == nullptr) {
+      report += "scalar\n";
+      continue;
     }
-    report += line + '\n';
+    std::array<MatVecFn, kKernelVariants.size()> kernels;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      kernels[i] = VectorKernel(set_, type, kKernelVariants[i]);
+    }
+    const std::vector<double> rates = tuner.BytesPerSecond(kernels, type);
+    size_t best = 0;
+    for (size_t i = 1; i < rates.size(); ++i) {
+      if (rates[i] > kClearlyFaster * rates[best]) best = i;
+    }
+    rows16_[static_cast<size_t>(type)] = kernels[best];
+    const KernelVariant variant = kKernelVariants[best];
+    report += fmt::format("{} row group{}, {}, {:.1f} GB/s\n", variant.row_groups,
+                          variant.row_groups == 1 ? "" : "s",
+                          variant.prefetch ? "prefetch 4 KiB" : "no prefetch", rates[best] * 1e-9);
   }
   return report;
 }

@@ -39,6 +39,10 @@ class IntegerPass {
   using Int = typename V::Int;
   using Float = typename V::Float;
   using Unit = typename Format::Unit;
+  // One row of activations leaves registers for all parts of a group side by side, which share its
+  // broadcasts; with more, the parts take turns.
+  static constexpr int kSide = kTokens == 1 ? V::kParts : 1;
+  static constexpr int kLanes = kGroups * kSide;
   static constexpr int kBodyBytes =
       Format::kBodyHeaderBytes + Format::kBodyBlocks * Format::kBlockBytes;
 
@@ -92,7 +96,7 @@ class IntegerPass {
       at_[g] += kBodyBytes;
     });
     Unroll<Format::kBodyBlocks>([&]<int kBlock>() MOETIER_INLINE_LAMBDA {
-      for (int part = 0; part < V::kParts; ++part) {
+      for (int part = 0; part < V::kParts; part += kSide) {
         if constexpr (Format::kStep == Step::kScaled || Format::kStep == Step::kScaledMinimum) {
           AddBlock<kBlock>(units, body, part, unit_block, i);
         } else {
@@ -102,28 +106,31 @@ class IntegerPass {
     });
   }
 
+  // Lanes of an array: group lane / kSide, part `part` + lane % kSide.
   template <int kBlock>
   MOETIER_ALWAYS_INLINE void AddBlock(const Unit (&units)[kGroups][V::kParts],
                                       const uint8_t* const (&body)[kGroups], int part,
                                       uint32_t unit_block, uint32_t i) {
     const uint32_t block = unit_block + i + kBlock;
-    Int dots[kGroups][kTokens];
+    Int dots[kLanes][kTokens];
     Dots<kBlock, 0, 8>(body, part, block, dots);
-    Float scales[kGroups];
-    Float minima[kGroups];
-    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      scales[g] = Format::Scale(units[g][part], i + kBlock, part);
+    Float scales[kLanes];
+    Float minima[kLanes];
+    Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+      const int at = part + lane % kSide;
+      const Unit& unit = units[lane / kSide][at];
+      scales[lane] = Format::Scale(unit, i + kBlock, at);
       if constexpr (Format::kStep == Step::kScaledMinimum) {
-        minima[g] = Format::Minimum(units[g][part], i + kBlock);
+        minima[lane] = Format::Minimum(unit, i + kBlock);
       }
     });
     Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
       const Float xs = V::SplatFloat(tokens_[t].scales[block]);
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-        Float& a = sums_.At(block, part, g, t);
-        Float sum = V::MultiplyAdd(V::Multiply(scales[g], xs), V::ToFloat(dots[g][t]), a);
+      Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+        Float& a = sums_.At(block, part + lane % kSide, lane / kSide, t);
+        Float sum = V::MultiplyAdd(V::Multiply(scales[lane], xs), V::ToFloat(dots[lane][t]), a);
         if constexpr (Format::kStep == Step::kScaledMinimum) {
-          sum = V::SubtractProduct(minima[g], V::SplatFloat(tokens_[t].scaled_sums[block]), sum);
+          sum = V::SubtractProduct(minima[lane], V::SplatFloat(tokens_[t].scaled_sums[block]), sum);
         }
         a = sum;
       });
@@ -136,19 +143,21 @@ class IntegerPass {
                                        const uint8_t* const (&body)[kGroups], int part,
                                        uint32_t unit_block, uint32_t i) {
     const uint32_t block = unit_block + i + kBlock;
-    Int first[kGroups][kTokens];
-    Int second[kGroups][kTokens];
+    Int first[kLanes][kTokens];
+    Int second[kLanes][kTokens];
     Dots<kBlock, 0, 4>(body, part, block, first);
     Dots<kBlock, 4, 4>(body, part, block, second);
-    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      const Unit& unit = units[g][part];
-      const auto halves = Format::template Halves<kBlock>(unit, i + kBlock, body[g], part);
+    Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+      constexpr int g = lane / kSide;
+      const int at = part + lane % kSide;
+      const Unit& unit = units[g][at];
+      const auto halves = Format::template Halves<kBlock>(unit, i + kBlock, body[g], at);
       Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
         const ActivationRow& x = tokens_[t];
         const Float xs = V::SplatFloat(x.scales[block]);
-        Float& a = sums_.At(block, part, g, t);
-        const Int joined = Format::Combine(halves, first[g][t], second[g][t]);
-        Float sum = V::MultiplyAdd(V::Multiply(Format::Scale(unit, i + kBlock, part), xs),
+        Float& a = sums_.At(block, at, g, t);
+        const Int joined = Format::Combine(halves, first[lane][t], second[lane][t]);
+        Float sum = V::MultiplyAdd(V::Multiply(Format::Scale(unit, i + kBlock, at), xs),
                                    V::ToFloat(joined), a);
         if constexpr (Format::kStep == Step::kHalvesMinimum) {
           const int32_t* b = x.half_sums + 2 * block;
@@ -165,31 +174,33 @@ class IntegerPass {
   // Integer dots of kWords words of a block, from word kFirst on, offset of the codes included.
   template <int kBlock, int kFirst, int kWords>
   MOETIER_ALWAYS_INLINE void Dots(const uint8_t* const (&body)[kGroups], int part, uint32_t block,
-                                  Int (&out)[kGroups][kTokens]) {
-    typename V::template Dot<Format::kFit> dots[kGroups][kTokens];
+                                  Int (&out)[kLanes][kTokens]) {
+    typename V::template Dot<Format::kFit> dots[kLanes][kTokens];
     Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
       const Int start = OffsetSum<kFirst, kWords>(tokens_[t].half_sums + 2 * block);
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA { dots[g][t].Start(start); });
+      Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA { dots[lane][t].Start(start); });
     });
     Unroll<kWords>([&]<int kWord>() MOETIER_INLINE_LAMBDA {
-      Int codes[kGroups];
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-        codes[g] = Format::template Codes<kFirst + kWord>(
-            body[g] + Format::kBodyHeaderBytes + kBlock * Format::kBlockBytes, part);
+      Int codes[kLanes];
+      Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+        codes[lane] = Format::template Codes<kFirst + kWord>(
+            body[lane / kSide] + Format::kBodyHeaderBytes + kBlock * Format::kBlockBytes,
+            part + lane % kSide);
       });
       Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
         const Int x = V::Word(tokens_[t].codes + kActivationBlock * block + 4 * (kFirst + kWord));
-        Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
+        Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
           if constexpr (Format::kXoredBytes) {
-            dots[g][t].template AddBytes<kWord>(codes[g], x);
+            dots[lane][t].template AddBytes<kWord>(codes[lane], x);
           } else {
-            dots[g][t].template Add<kWord>(codes[g], x);
+            dots[lane][t].template Add<kWord>(codes[lane], x);
           }
         });
       });
     });
-    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA { out[g][t] = dots[g][t].Finish(); });
+    Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+      Unroll<kTokens>([&]<int t>()
+                          MOETIER_INLINE_LAMBDA { out[lane][t] = dots[lane][t].Finish(); });
     });
   }
 

@@ -33,15 +33,18 @@ class Ahead {
       if constexpr (kGroups > 1) {
         from += from >= end_[g] ? jump_ : 0;
       }
-      Unroll<kBytes / 64>([&]<int kLine>() MOETIER_INLINE_LAMBDA {
-        const uintptr_t base = from;  // an asm operand alone does not make Clang 14 capture it
-        asm volatile("prefetcht0 %c1(%0)" : : "r"(base), "i"(kDistance + 64 * kLine));
-      });
+      Unroll<kBytes / 64>([&]<int kLine>() MOETIER_INLINE_LAMBDA { AskLine<kLine>(from); });
     }
   }
 
  private:
   static constexpr int kDistance = 4096;
+
+  template <int kLine>
+  static MOETIER_ALWAYS_INLINE void AskLine(uintptr_t from) {
+    asm volatile("prefetcht0 %c1(%0)" : : "r"(from), "i"(kDistance + 64 * kLine));
+  }
+
   bool enabled_;
   uintptr_t end_[kGroups];
   uint64_t jump_;

@@ -1,10 +1,14 @@
 #include "kernels/cpu/tune.h"
 
+#include <sys/mman.h>
+#include <time.h>
+
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <cstring>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "kernels/rows16.h"
 
 namespace moetier::kernels {
@@ -14,16 +18,23 @@ constexpr uint32_t kColumns = 2048;
 constexpr uint32_t kCallGroups = 2;  // the unit that the executor's workers claim
 // Larger than the last-level cache of a home machine, so that each pass finds its bytes cold.
 constexpr size_t kArenaBytes = (64_MiB).count();
+constexpr size_t kHugePage = (2_MiB).count();
+constexpr size_t kTurnBytes = (32_MiB).count();  // about 2 ms
+constexpr size_t kTurns = 5;
 // 0x3C3C is about 1 as f16 and 0.01 as bf16: no type meets NaN or a subnormal in it.
-constexpr std::byte kFill{0x3C};
-constexpr auto kWarmUp = std::chrono::milliseconds(1);
-constexpr auto kMeasure = std::chrono::milliseconds(10);
+constexpr int kFill = 0x3C;
+
+double ThreadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // Walks a matrix that fills the arena, two groups a call, over and over.
 class Walk {
  public:
-  Walk(MatVecFn kernel, WeightType type, const std::byte* record, const ActivationRow& token)
-      : kernel_(kernel), token_(token), record_(record) {
+  Walk(WeightType type, const std::byte* record, const ActivationRow& token)
+      : token_(token), record_(record) {
     part_.type = type;
     part_.layout = PartLayout::kRows16;
     part_.columns = kColumns;
@@ -32,31 +43,26 @@ class Walk {
     part_.rows = groups_ * kGroupRows;
   }
 
-  double BytesPerSecondFor(std::chrono::nanoseconds span) {
-    const auto start = std::chrono::steady_clock::now();
-    uint64_t bytes = 0;
-    std::chrono::nanoseconds elapsed{};
-    do {
-      Step();
-      bytes += kCallGroups * part_.stride;
-      elapsed = std::chrono::steady_clock::now() - start;
-    } while (elapsed < span);
-    return static_cast<double>(bytes) / std::chrono::duration<double>(elapsed).count();
+  // Bytes a second of one turn.
+  double Turn(MatVecFn kernel) {
+    const double start = ThreadSeconds();
+    size_t bytes = 0;
+    for (; bytes < kTurnBytes; bytes += kCallGroups * part_.stride) Step(kernel);
+    return static_cast<double>(bytes) / std::max(ThreadSeconds() - start, 1e-9);
   }
 
  private:
-  void Step() {
-    kernel_({.part = &part_,
-             .record = record_,
-             .tokens = std::span(&token_, 1),
-             .group_begin = next_,
-             .group_end = next_ + kCallGroups,
-             .out = out_.data(),
-             .out_stride = out_.size()});
+  void Step(MatVecFn kernel) {
+    kernel({.part = &part_,
+            .record = record_,
+            .tokens = std::span(&token_, 1),
+            .group_begin = next_,
+            .group_end = next_ + kCallGroups,
+            .out = out_.data(),
+            .out_stride = out_.size()});
     next_ = (next_ + kCallGroups) % groups_;
   }
 
-  MatVecFn kernel_;
   ActivationRow token_;
   const std::byte* record_;
   RecordPart part_;
@@ -65,20 +71,36 @@ class Walk {
   std::array<float, kCallGroups * kGroupRows> out_;
 };
 
+double Median(std::array<double, kTurns> rates) {
+  std::nth_element(rates.begin(), rates.begin() + kTurns / 2, rates.end());
+  return rates[kTurns / 2];
+}
+
 }  // namespace
 
-KernelTuner::KernelTuner() : arena_(kArenaBytes + kLineBytes, kFill) {
+KernelTuner::KernelTuner()
+    : arena_(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kArenaBytes))) {
+  MOE_CHECK(arena_ != nullptr, "no memory for the {} bytes that kernels are measured on",
+            kArenaBytes);
+  // Records lie on huge pages where the host gives them; advice, so a refusal changes figures only.
+  madvise(arena_.get(), kArenaBytes, MADV_HUGEPAGE);
+  std::memset(arena_.get(), kFill, kArenaBytes);
   std::array<float, kColumns> values;
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7) - 3.0f;
   token_.Resize(1, kColumns);
   token_.PutRow(0, values);
 }
 
-double KernelTuner::BytesPerSecond(MatVecFn kernel, WeightType type) const {
-  const auto base = AlignUp(reinterpret_cast<uintptr_t>(arena_.data()), kLineBytes);
-  Walk walk(kernel, type, reinterpret_cast<const std::byte*>(base), token_.row(0));
-  walk.BytesPerSecondFor(kWarmUp);
-  return walk.BytesPerSecondFor(kMeasure);
+std::vector<double> KernelTuner::BytesPerSecond(std::span<const MatVecFn> kernels,
+                                                WeightType type) const {
+  Walk walk(type, arena_.get(), token_.row(0));
+  std::vector<std::array<double, kTurns>> rates(kernels.size());
+  for (size_t turn = 0; turn < kTurns; ++turn) {
+    for (size_t i = 0; i < kernels.size(); ++i) rates[i][turn] = walk.Turn(kernels[i]);
+  }
+  std::vector<double> medians(kernels.size());
+  std::transform(rates.begin(), rates.end(), medians.begin(), Median);
+  return medians;
 }
 
 }  // namespace moetier::kernels

@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/activation_rows.h"
@@ -24,11 +27,17 @@ class KernelTuner {
  public:
   KernelTuner();
 
-  // One token over matrices of 2048 columns for about 10 ms, after a short warm-up.
-  [[nodiscard]] double BytesPerSecond(MatVecFn kernel, WeightType type) const;
+  // Bytes that each kernel reads in a second of this thread's CPU time: one token over matrices of
+  // 2048 columns, about 10 ms a kernel. The kernels run in turn and medians count, so that a
+  // neighbour's burst of work decides nothing.
+  [[nodiscard]] std::vector<double> BytesPerSecond(std::span<const MatVecFn> kernels,
+                                                   WeightType type) const;
 
  private:
-  std::vector<std::byte> arena_;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte[], Free> arena_;
   ActivationRows token_;
 };
 

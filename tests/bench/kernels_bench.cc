@@ -38,9 +38,10 @@ constexpr WeightType kTypes[] = {WeightType::kQ8_0, WeightType::kQ4_0, WeightTyp
 struct BenchOptions {
   uint32_t arena_mib = 256;
   uint32_t piece_mib = 8;
-  uint32_t rounds = 24;
-  std::string type;  // all if empty
-  std::string set;   // all if empty
+  uint32_t rounds = 60;
+  std::string type;     // all if empty
+  std::string set;      // all if empty
+  uint32_t groups = 0;  // row groups at a time, the faster if 0
   bool json = false;
 };
 
@@ -191,6 +192,9 @@ class KernelBench {
 
   // Alternating, so that all see the same noise.
   KernelVariant FastestVariant(InstructionSet set) {
+    if (options_.groups != 0) {
+      return {.row_groups = static_cast<uint8_t>(options_.groups), .prefetch = true};
+    }
     std::vector<double> times[std::size(kVariants)];
     for (uint32_t round = 0; round < options_.rounds / 2 + 1; ++round) {
       for (size_t i = 0; i < std::size(kVariants); ++i) {
@@ -306,6 +310,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--type", options.type, "only this type, as Q4_K");
   app.add_option("--set", options.set, "only avx512 or avx2");
+  app.add_option("--groups", options.groups, "1 or 2 row groups at a time, with prefetch")
+      ->check(CLI::Range(1, 2));
   app.add_flag("--json", options.json, "results as JSON");
   CLI11_PARSE(app, argc, argv);
   return moetier::bench::Main(options);

@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/cpu/cpu_kernels.h"
@@ -145,6 +149,33 @@ TEST_CASE("Avx512Kernel: a block that is not finite makes the dot NaN", "[kernel
 
 TEST_CASE("Avx2Kernel: a block that is not finite makes the dot NaN", "[kernels]") {
   if (!Skipped(InstructionSet::kAvx2)) CheckNonFinite(&Avx2Kernel);
+}
+
+TEST_CASE("ExpertKernels: tuning measures the vector kernels and keeps their bits", "[kernels]") {
+  if (BestInstructionSet() == InstructionSet::kScalar) {
+    SUCCEED("no vector kernels on this processor");
+    return;
+  }
+  ExpertKernels kernels = *ExpertKernels::Create(BestInstructionSet());
+  const std::array types = {WeightType::kQ4_K, WeightType::kIQ4_NL};
+  const std::string report = kernels.Tune(types);
+  INFO(report);
+  CHECK_THAT(report, Catch::Contains(" Q4_K: ") && Catch::Contains("row group"));
+  CHECK_THAT(report, Catch::Contains("GB/s\n") && Catch::Contains(" IQ4_NL: scalar\n"));
+
+  const TestMatrix matrix(WeightType::kQ4_K, kRows, 512, Weights::kOrdinary, 3);
+  const ActivationRows x = TestActivations(512, false, 3);
+  const ActivationRow token = x.row(0);
+  std::vector<float> out(16 * size_t{matrix.groups()});
+  kernels.Run({.part = &matrix.part(),
+               .record = matrix.record(),
+               .tokens = std::span(&token, 1),
+               .group_begin = 0,
+               .group_end = matrix.groups(),
+               .out = out.data(),
+               .out_stride = out.size()});
+  const std::vector<float> expected = ReferenceOf(matrix, x);
+  CHECK(std::equal(expected.begin(), expected.begin() + kRows, out.begin(), SameBits));
 }
 
 }  // namespace
