@@ -28,9 +28,11 @@ void WatchReactor::OnWriteDone(bool ok) {
     return End(
         ToGrpcStatus({ErrorCode::kUnavailable, Reason::kDraining, "the daemon is stopping"}));
   }
-  // The shared pointer is for an alarm that rings while the stream ends.
-  alarm_.Set(std::chrono::system_clock::now() + interval_, [self = shared_from_this()](bool rang) {
-    if (rang) self->WriteNow();
+  // Weak: the alarm, a member, keeps its callback even after it rang, and a strong pointer there
+  // would keep the reactor for ever.
+  alarm_.Set(std::chrono::system_clock::now() + interval_, [weak = weak_from_this()](bool rang) {
+    const std::shared_ptr<WatchReactor> self = weak.lock();
+    if (rang && self != nullptr) self->WriteNow();
   });
 }
 

@@ -16,7 +16,7 @@ namespace moetier {
 // One WatchStatus stream: a status, then one an interval after the last was taken by the client.
 // The daemon's drain ends it with kDraining after a last status. Threads: any; gRPC operations are
 // started under its lock, as in DecodeReactor. Lifetime: holds itself until gRPC is done with it; a
-// pending alarm holds it longer.
+// ringing alarm may hold it longer.
 class WatchReactor final : public grpc::ServerWriteReactor<v1::StatusReply>,
                            public std::enable_shared_from_this<WatchReactor> {
  public:

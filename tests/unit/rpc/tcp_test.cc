@@ -40,7 +40,9 @@ grpc::Status ListOver(const std::string& target, const std::string& certificate,
     credentials = grpc::CompositeChannelCredentials(
         credentials, grpc::MetadataCredentialsFromPlugin(std::make_unique<BearerToken>(token)));
   }
-  const auto channel = grpc::CreateChannel(target, credentials);
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("localhost");
+  const auto channel = grpc::CreateCustomChannel(target, credentials, arguments);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   v1::ListModelsReply reply;
@@ -70,7 +72,7 @@ TEST_CASE("TCP: a call over TLS needs the token; without TLS there is no call", 
                            .tls_key = key,
                            .token_file = token_file};
   RpcFixture fixture(options);
-  const std::string target = fmt::format("localhost:{}", fixture.server->tcp_port());
+  const std::string target = fmt::format("ipv4:127.0.0.1:{}", fixture.server->tcp_port());
   const std::string root = ReadAll(certificate);
   CHECK(ListOver(target, root, token).ok());
   CHECK(ListOver(target, root, "").error_code() == grpc::StatusCode::PERMISSION_DENIED);
