@@ -87,7 +87,7 @@ struct MemoryConfig {
 struct LimitsConfig {
   uint32_t sessions = 64;
   uint32_t max_rows = 2048;     // rows in one call
-  uint32_t max_in_flight = 64;  // unanswered calls of one session
+  uint32_t max_in_flight = 64;  // unanswered calls of one Decode stream
   Bytes max_message_bytes = 64_MiB;
   uint32_t queue = 1024;  // calls waiting in the daemon, over all sessions
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;

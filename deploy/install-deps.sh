@@ -6,10 +6,10 @@ readonly PACKAGES=(
   cmake ninja-build g++ pkg-config ccache git python3 clang-format
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler
   liburing-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libxxhash-dev libsystemd-dev
-  libcli11-dev nlohmann-json3-dev catch2
+  libcli11-dev nlohmann-json3-dev catch2 openssl
 )
 # For the fuzz preset, Clang's warnings and the reader's bench.
-readonly DEV_PACKAGES=(clang fio)
+readonly DEV_PACKAGES=(clang libclang-rt-14-dev fio)
 
 usage() {
   cat <<'TEXT'
