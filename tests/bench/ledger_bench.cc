@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/sim/random.h"
+#include "tests/support/random.h"
 #include "tiers/residency_ledger.h"
 
 namespace {

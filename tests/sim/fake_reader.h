@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/sim/ledger_port.h"
-#include "tests/sim/random.h"
+#include "tests/support/random.h"
 
 namespace moetier {
 

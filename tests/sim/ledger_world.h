@@ -12,7 +12,7 @@
 #include "tests/sim/fake_reader.h"
 #include "tests/sim/ledger_auditor.h"
 #include "tests/sim/ledger_port.h"
-#include "tests/sim/random.h"
+#include "tests/support/random.h"
 
 namespace moetier {
 

@@ -5,24 +5,10 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "tests/support/random.h"
 
 namespace moetier::testing {
 namespace {
-
-// splitmix64: every seed gives its own stream.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t Next() {
-    uint64_t z = state_ += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-
- private:
-  uint64_t state_;
-};
 
 void PutHalf(std::byte* at, uint16_t bits) { std::memcpy(at, &bits, sizeof bits); }
 

@@ -1,5 +1,5 @@
-#ifndef MOETIER_TESTS_SIM_RANDOM_H_
-#define MOETIER_TESTS_SIM_RANDOM_H_
+#ifndef MOETIER_TESTS_SUPPORT_RANDOM_H_
+#define MOETIER_TESTS_SUPPORT_RANDOM_H_
 
 #include <cstdint>
 
@@ -29,4 +29,4 @@ class Random {
 
 }  // namespace moetier
 
-#endif  // MOETIER_TESTS_SIM_RANDOM_H_
+#endif  // MOETIER_TESTS_SUPPORT_RANDOM_H_
