@@ -7,39 +7,16 @@ ctl="$1"
 daemon="$2"
 demo="$3/demo-moe"
 work="$(mktemp -d /tmp/moetier-ctl.XXXXXX)"
-daemon_pid=""
-stop_daemon() {
-  [[ -n "$daemon_pid" ]] || return 0
-  kill -TERM "$daemon_pid" 2>/dev/null
-  wait "$daemon_pid"
-  local status=$?
-  daemon_pid=""
-  return "$status"
-}
 trap 'stop_daemon; rm -rf "$work"' EXIT
 source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-export MOETIER_SOCKET="$work/moetierd.sock"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
 
-"$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --store "$work/stores/packed" >/dev/null 2>&1
-"$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --in-place --store "$work/stores/in-place" \
-  >/dev/null 2>&1
-cat >"$work/moetierd.yaml" <<YAML
-state_directory: $work/state
-socket: {path: $work/moetierd.sock, mode: "0600"}
-store_root: $work/stores
-models:
+import_demo packed
+import_demo in-place --in-place
+check "the daemon starts" start_daemon "models:
   load:
     - {name: packed, path: packed, ram: 25%}
-    - {name: in-place, path: in-place, ram: 25%}
-YAML
-mkdir -p "$work/state"
-"$daemon" --config "$work/moetierd.yaml" >"$work/log" 2>&1 &
-daemon_pid=$!
-for ((i = 0; i < 300; i++)); do
-  "$ctl" status >/dev/null 2>&1 && break
-  kill -0 "$daemon_pid" 2>/dev/null || break
-  sleep 0.1
-done
+    - {name: in-place, path: in-place, ram: 25%}"
 check "status" exits 0 "$ctl" status --json
 check "status is JSON" out_is_json
 check "a watched status" exits 0 "$ctl" status --watch --interval 0.1 --count 2 --json

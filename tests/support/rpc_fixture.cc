@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/rpc/status_map.h"
+
 namespace moetier {
 
 RpcServer::Options RpcFixture::DefaultOptions() {
@@ -15,6 +17,11 @@ RpcServer::Options RpcFixture::DefaultOptions() {
     return ReloadReport{.changed = {"log.level: info -> debug"}, .needs_restart = {"cpu.workers"}};
   };
   return options;
+}
+
+v1::Reason ReasonOf(const grpc::Status& status) {
+  const std::optional<v1::Fault> fault = FaultOf(status);
+  return fault ? fault->reason() : v1::REASON_UNSPECIFIED;
 }
 
 RpcFixture::RpcFixture(RpcServer::Options options) : socket_path(folder.path() + "/run/socket") {

@@ -35,6 +35,9 @@ struct RpcFixture {
   std::unique_ptr<RpcServer> server;
 };
 
+// The reason in a status's details; UNSPECIFIED when it has none.
+v1::Reason ReasonOf(const grpc::Status& status);
+
 // An attached client: holds the lease until destroyed or Detach.
 class AttachedClient {
  public:

@@ -7,14 +7,6 @@
 #include "tests/support/rpc_fixture.h"
 
 namespace moetier {
-namespace {
-
-v1::Reason ReasonOf(const grpc::Status& status) {
-  const std::optional<v1::Fault> fault = FaultOf(status);
-  return fault ? fault->reason() : v1::REASON_UNSPECIFIED;
-}
-
-}  // namespace
 
 TEST_CASE("Compute: answers like Decode, and a fault is the call's status", "[rpc]") {
   RpcFixture fixture;

@@ -10,11 +10,6 @@
 namespace moetier {
 namespace {
 
-v1::Reason ReasonOf(const grpc::Status& status) {
-  const std::optional<v1::Fault> fault = FaultOf(status);
-  return fault ? fault->reason() : v1::REASON_UNSPECIFIED;
-}
-
 // A round trip on the same connection: the server has seen every byte that was sent before it.
 void RoundTrip(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
