@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/memory_budget.h"
 #include "base/result.h"
 
 // The daemon's configuration as typed values. Every key, its default and its meaning stand in
@@ -32,16 +32,6 @@ struct TcpConfig {
   std::string token_file;
   friend bool operator==(const TcpConfig&, const TcpConfig&) = default;
 };
-
-// A share of the model's expert bytes, above 0 and at most 100.
-struct Percent {
-  double value = 0;
-  friend bool operator==(const Percent&, const Percent&) = default;
-};
-using MemoryBudget = std::variant<Bytes, Percent>;
-
-// `budget` in bytes, where `total` is the model's expert bytes; a percentage is rounded up.
-Bytes ResolveBudget(const MemoryBudget& budget, Bytes total);
 
 enum class VerifyOnLanding : uint8_t { kAlways, kFirst, kNever };
 enum class ExactMode : uint8_t { kStall };  // a miss waits for its read; nothing is masked

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "config/config.h"
 #include "config/config_fields.h"
@@ -195,13 +194,6 @@ Status ReadLog(const ConfigNode& node, const ConfigPlace& place, LogLevel& level
 }
 
 }  // namespace
-
-Bytes ResolveBudget(const MemoryBudget& budget, Bytes total) {
-  if (const Bytes* bytes = std::get_if<Bytes>(&budget)) return *bytes;
-  const double share = std::get<Percent>(budget).value / 100;
-  if (share >= 1) return total;  // exact where a double is not
-  return Bytes(static_cast<uint64_t>(std::ceil(static_cast<double>(total.count()) * share)));
-}
 
 Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_name) {
   ASSIGN_OR_RETURN(const ConfigNode root, ReadYaml(text, file_name));

@@ -75,11 +75,7 @@ ModelOptions ModelOptionsFor(const ModelConfig& model) {
   ModelOptions options;
   options.name = model.name;
   options.directory = model.path;
-  if (const auto* percent = std::get_if<Percent>(&model.ram)) {
-    options.ram = BudgetShare{percent->value / 100};
-  } else {
-    options.ram = std::get<Bytes>(model.ram);
-  }
+  options.ram = model.ram;
   options.policy = model.policy;
   options.landing_check = CheckFor(model.verify_on_landing);
   return options;

@@ -46,7 +46,8 @@ class LoadListener {
 };
 
 // Turns loads into reads: aligned segments, staging where a record is laid out on landing,
-// checksum, one retry. Threads: Start and Cancel from one thread; OnRead from the reader's.
+// checksum, one retry.
+// Threads: Start and Cancel from one thread; OnRead from the reader's.
 class ExpertLoader final : public ReadListener {
  public:
   // Records that land by way of staging (in-place stores) at one time; each holds a buffer of the

@@ -30,7 +30,8 @@ namespace moetier {
 
 // The gRPC side of the daemon: the four services, health (per service and
 // "moetier.v1.Experts/MODEL" per model) and reflection, on a Unix socket and, when asked, on TCP
-// with TLS and a token. Threads:  gRPC's own and rpc-admin. Start and Stop from one thread.
+// with TLS and a token.
+// Threads:  gRPC's own and rpc-admin. Start and Stop from one thread.
 // Lifetime: the core, the clock and the logger outlive it. The caller holds the StateLock.
 class RpcServer {
  public:

@@ -22,10 +22,11 @@ struct LaneTask {
 };
 
 // Computes experts on the CPU with persistent workers. A run has two phases (gate/up, down); in
-// each the units of all its tasks are claimed from one counter, so uneven experts balance. Threads:
-// Run by one thread at a time, which is worker 0; the others spin for a bounded time between runs,
-// then sleep on a futex. The bits do not depend on the number of workers. Memory:  grows to the
-// largest run and stays.
+// each the units of all its tasks are claimed from one counter, so uneven experts balance. The bits
+// do not depend on the number of workers.
+// Threads: Run by one thread at a time, which is worker 0; the others spin for a bounded time
+//          between runs, then sleep on a futex.
+// Memory:  grows to the largest run and stays.
 class CpuLane {
  public:
   struct Options {

@@ -27,7 +27,8 @@ struct PendingCall {
 // Calls of one model and layer that run as one, so that each expert is read once. Rows are taken in
 // pieces of at most kPieceRows; the result of every (row, pick) is kept, and the picks of a row are
 // added in its own order, so the bits do not depend on what was merged or on which expert came
-// first. Threads: the executor's only.
+// first.
+// Threads: the executor's only.
 class LayerBatch {
  public:
   static constexpr uint32_t kPieceRows = 64;

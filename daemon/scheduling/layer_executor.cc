@@ -118,7 +118,10 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
   std::promise<void> ran;
   {
     MutexLock lock(lifecycle_mu_);
-    if (!running_) return run();
+    if (!running_) {
+      run();
+      return RemoveIdleModels();  // no loop does it any more
+    }
     mailbox_.Send(Control{[&] {
       run();
       ran.set_value();
@@ -141,6 +144,7 @@ void LayerExecutor::Loop() {
   MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
   running_ = false;
   TakeMessages();
+  RemoveIdleModels();
 }
 
 void LayerExecutor::TakeMessages() {
@@ -216,8 +220,6 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   for (PendingCall& pending : active.batch.calls()) {
     pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
   }
-  model.requests += active.batch.calls().size();
-  model.rows += active.batch.total_rows();
   changed_.push_back(id);
 }
 
@@ -258,7 +260,8 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
   const SizeClass size_class = active.batch.geometry().size_class;
   while (active.waves < kWavesInPlay && active.next_expert < experts.size()) {
     // Half of what calls may use, so that two waves fit; one slot is enough to make progress.
-    const uint32_t usable = model.slot_counts[Raw(size_class)] - model.pinned[Raw(size_class)];
+    const uint32_t usable =
+        model.ledgers[Raw(size_class)]->slot_count() - model.pinned[Raw(size_class)];
     const uint32_t largest = std::clamp<uint32_t>(usable / kWavesInPlay, 1, kLargestWave);
     const uint32_t count =
         std::min<uint32_t>(largest, static_cast<uint32_t>(experts.size()) - active.next_expert);
@@ -330,7 +333,6 @@ void LayerExecutor::Answer(ActiveBatch& active) {
     const LayerOutput& output = pending.output;
     pending.output.lanes = {{.lane = 0, .experts = output.hits + output.in_flight + output.misses}};
     if (pending.fault) {
-      ++active.model.faults;
       Reply(pending, std::move(*pending.fault));
     } else {
       Reply(pending, std::move(pending.output));

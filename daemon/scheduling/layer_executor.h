@@ -27,9 +27,9 @@
 namespace moetier {
 
 // Runs layer calls: merges those that wait for the same layer, reserves slots in waves, starts
-// reads, computes what is resident while the rest lands, answers each call exactly once. Threads:
-// one thread of its own (`executor`) owns the ledgers and every batch; Submit and the other
-//           public methods only send it messages. Callbacks run on it and must not block.
+// reads, computes what is resident while the rest lands, answers each call exactly once.
+// Threads:  one thread of its own (`executor`) owns the ledgers and every batch; Submit and the
+//           other public methods only send it messages. Callbacks run on it and must not block.
 // Lifetime: Stop (or the destructor) drains: what was accepted is answered first. The reader that
 //           serves the loader must outlive Stop.
 class LayerExecutor final : public LoadListener {
@@ -61,7 +61,7 @@ class LayerExecutor final : public LoadListener {
   std::unique_ptr<LoadedModel> RemoveModel(ModelId model);
 
   // Loads `keys` and keeps them resident until Unpin. kNoRoom when a size class could not serve
-  // calls any more. Waits for the reads.
+  // calls any more, kDraining after Stop. Waits for the reads.
   Status Pin(const std::vector<ExpertKey>& keys);
   void Unpin(const std::vector<ExpertKey>& keys);
   // Quarantined experts may be read again.

@@ -23,6 +23,9 @@ Status LayerExecutor::Pin(const std::vector<ExpertKey>& keys) {
 }
 
 Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Status>>& landed) {
+  if (stopping_.load()) {
+    return Error{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is shutting down"};
+  }
   const auto found = models_.find(key.model);
   if (found == models_.end() || found->second->removed) {
     return Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded"};
@@ -34,7 +37,7 @@ Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Sta
                  fmt::format("{} is not an expert of the model", ToString(key))};
   }
   const size_t size_class = Raw(layer->size_class);
-  const uint32_t slots = model.slot_counts[size_class];
+  const uint32_t slots = model.ledgers[size_class]->slot_count();
   const uint32_t kept = 2 * model.geometry->top_k;  // two calls' reservations
   if (model.pinned[size_class] + kept >= slots) {
     return Error{ErrorCode::kExhausted, Reason::kNoRoom,

@@ -34,7 +34,6 @@ struct LoadedModel {
   std::vector<FileId> files;  // the reader's ids of store->files()
   std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<ResidencyLedger>> ledgers;  // per size class
-  std::vector<uint32_t> slot_counts;                      // per size class
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
 
   Bytes budget;
@@ -44,9 +43,6 @@ struct LoadedModel {
   std::map<LayerIndex, std::vector<bool>> verified;  // per expert: checked once in this life
   std::map<ExpertKey, Error> quarantine;
   uint32_t reads_in_flight = 0;
-  uint64_t requests = 0;
-  uint64_t rows = 0;
-  uint64_t faults = 0;
 
   // Set when the model is to be handed back as soon as it is idle.
   std::shared_ptr<std::promise<std::unique_ptr<LoadedModel>>> removed;

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <cmath>
 #include <utility>
 
 #include "base/text_size.h"
@@ -11,17 +10,11 @@
 namespace moetier {
 namespace {
 
-Bytes ResolveRam(const std::variant<Bytes, BudgetShare>& ram, Bytes total) {
-  if (const auto* bytes = std::get_if<Bytes>(&ram)) return *bytes;
-  const double share = std::get<BudgetShare>(ram).value;
-  return Bytes(static_cast<uint64_t>(std::ceil(share * static_cast<double>(total.count()))));
-}
-
 // Under recency a tier that cannot hold one token's experts gives almost no hits.
-void WarnIfBelowWorkingSet(LoadedModel& model) {
+void WarnIfBelowWorkingSet(const ArenaPlan& plan, LoadedModel& model) {
   const ModelGeometry& geometry = *model.geometry;
   uint32_t slots = 0;
-  for (const uint32_t count : model.slot_counts) slots += count;
+  for (const ArenaRegion& region : plan.regions) slots += region.slots;
   const auto working_set = static_cast<uint32_t>(geometry.layers.size()) * geometry.top_k;
   if (slots >= working_set || slots == geometry.TotalExperts()) return;
   model.warnings.push_back(fmt::format(
@@ -31,8 +24,8 @@ void WarnIfBelowWorkingSet(LoadedModel& model) {
       FormatSize(model.budget)));
 }
 
-Status MakeLedgers(const ModelOptions& options, LoadedModel& model) {
-  for (size_t i = 0; i < model.slot_counts.size(); ++i) {
+Status MakeLedgers(const ModelOptions& options, const ArenaPlan& plan, LoadedModel& model) {
+  for (size_t i = 0; i < plan.regions.size(); ++i) {
     std::vector<ExpertKey> keys;
     for (const LayerGeometry& layer : model.geometry->layers) {
       if (Raw(layer.size_class) != i) continue;
@@ -41,7 +34,7 @@ Status MakeLedgers(const ModelOptions& options, LoadedModel& model) {
       }
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ResidencyLedger> ledger,
-                     ResidencyLedger::Create({.slot_count = model.slot_counts[i],
+                     ResidencyLedger::Create({.slot_count = plan.regions[i].slots,
                                               .policy = options.policy,
                                               .keys = std::move(keys),
                                               .hot_keys = {}}));
@@ -88,15 +81,14 @@ Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, Mod
   for (const LayerGeometry& layer : geometry.layers) {
     model->verified[layer.layer].resize(layer.experts);
   }
-  model->budget = ResolveRam(options.ram, geometry.TotalBytes());
+  model->budget = ResolveBudget(options.ram, geometry.TotalBytes());
   // top_k slots a size class suffice for any call: waves reserve all or nothing.
   ASSIGN_OR_RETURN(const ArenaPlan plan,
                    PlanArena(geometry.size_classes, model->budget, geometry.top_k));
   if (plan.warning) model->warnings.push_back(*plan.warning);
-  for (const ArenaRegion& region : plan.regions) model->slot_counts.push_back(region.slots);
-  model->pinned.assign(model->slot_counts.size(), 0);
-  WarnIfBelowWorkingSet(*model);
-  RETURN_IF_ERROR(MakeLedgers(options, *model));
+  model->pinned.assign(plan.regions.size(), 0);
+  WarnIfBelowWorkingSet(plan, *model);
+  RETURN_IF_ERROR(MakeLedgers(options, plan, *model));
   ASSIGN_OR_RETURN(model->arena, Arena::Create(plan, arena));
   RETURN_IF_ERROR(OpenFiles(*model, reader));
   return model;

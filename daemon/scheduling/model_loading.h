@@ -4,9 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <variant>
 
-#include "base/bytes.h"
+#include "base/memory_budget.h"
 #include "base/result.h"
 #include "daemon/scheduling/loaded_model.h"
 #include "tiers/arena.h"
@@ -14,16 +13,11 @@
 
 namespace moetier {
 
-// A share of a model's expert bytes, above 0 and at most 1.
-struct BudgetShare {
-  double value = 1;
-};
-
 // What to load and how; all of it from the configuration or an operator.
 struct ModelOptions {
   std::string name;       // the handle that sessions attach to
   std::string directory;  // a store made by `moetierctl import`
-  std::variant<Bytes, BudgetShare> ram = BudgetShare{1};
+  MemoryBudget ram = Percent{100};
   std::string policy = "lru";  // tiers/eviction_policy.h names them
   LandingCheck landing_check = LandingCheck::kFirst;
 };

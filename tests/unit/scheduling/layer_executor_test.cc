@@ -70,7 +70,6 @@ class Bench {
           ResidencyLedger::Create(
               {.slot_count = slots, .policy = policy, .keys = keys, .hot_keys = {}})
               .value());
-      loaded->slot_counts.push_back(slots);
       loaded->pinned.push_back(0);
     }
     for (const LayerGeometry& layer : model.geometry().layers) {
@@ -295,6 +294,16 @@ TEST_CASE("LayerExecutor: a removed model answers its calls first", "[scheduling
     CHECK(answers[i].get()->output == bench.model.Reference(calls[i]));
   }
   CHECK(bench.executor.RemoveModel(bench.id) == nullptr);
+}
+
+TEST_CASE("LayerExecutor: after Stop a model is handed back and a pin refused, neither waits",
+          "[scheduling]") {
+  Bench bench(6, kThread);
+  bench.executor.Stop();
+  const Status pin = bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{0}}});
+  REQUIRE(!pin.has_value());
+  CHECK(pin.error().reason == Reason::kDraining);
+  CHECK(bench.executor.RemoveModel(bench.id) != nullptr);
 }
 
 TEST_CASE("LayerExecutor: a pinned expert stays a hit, and pins leave room for calls",

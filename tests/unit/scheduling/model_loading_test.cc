@@ -27,7 +27,7 @@ class DemoStore {
     INFO((imported.has_value() ? "" : imported.error().message));
     REQUIRE(imported.has_value());
   }
-  Result<std::unique_ptr<LoadedModel>> Load(std::variant<Bytes, BudgetShare> ram) {
+  Result<std::unique_ptr<LoadedModel>> Load(MemoryBudget ram) {
     return BuildModel({.name = "demo", .directory = folder.File("store"), .ram = ram}, ModelId{1},
                       ArenaOptions{}, reader);
   }
@@ -40,15 +40,16 @@ class DemoStore {
 
 TEST_CASE("field_10: RAM below one token's experts is warned of with numbers", "[scheduling]") {
   DemoStore demo;
-  Result<std::unique_ptr<LoadedModel>> small = demo.Load(BudgetShare{0.1});
+  Result<std::unique_ptr<LoadedModel>> small = demo.Load(Percent{10});
   REQUIRE(small.has_value());
   REQUIRE((*small)->warnings.size() == 1);
   CHECK((*small)->warnings[0].find("one token's 24 experts (6 layers x top-4)") !=
         std::string::npos);
-  CHECK((*small)->slot_counts == std::vector<uint32_t>{10, 9});
+  CHECK((*small)->ledgers[0]->slot_count() == 10);
+  CHECK((*small)->ledgers[1]->slot_count() == 9);
   CloseModel(std::move(small).value(), demo.reader);
 
-  Result<std::unique_ptr<LoadedModel>> enough = demo.Load(BudgetShare{0.25});
+  Result<std::unique_ptr<LoadedModel>> enough = demo.Load(Percent{25});
   REQUIRE(enough.has_value());
   CHECK((*enough)->warnings.empty());
   CloseModel(std::move(enough).value(), demo.reader);
