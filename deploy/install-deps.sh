@@ -6,7 +6,7 @@ readonly PACKAGES=(
   cmake ninja-build g++ pkg-config ccache git python3 clang-format
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler
   liburing-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libxxhash-dev libsystemd-dev
-  libcli11-dev nlohmann-json3-dev catch2 openssl
+  libcli11-dev nlohmann-json3-dev catch2 openssl qemu-user
 )
 # For the fuzz preset, Clang's warnings and the reader's bench.
 readonly DEV_PACKAGES=(clang libclang-rt-14-dev fio)
@@ -74,8 +74,8 @@ main() {
     exit 1
   fi
   echo "install-deps: installing ${missing[*]}"
-  as_root apt-get update -q
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+  as_root apt-get -o DPkg::Lock::Timeout=600 update -q
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends \
     "${missing[@]}"
   echo "install-deps: installed ${#missing[@]} packages"
 }

@@ -140,6 +140,12 @@ double PerSecond(uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
 
+// Null for a wrong output: no speed is claimed for it.
+nlohmann::json Speed(const ReplayReport& report) {
+  if (!report.good()) return nullptr;
+  return PerSecond(report.counts.calls, report.seconds);
+}
+
 std::string ReportJson(const ReplayArguments& arguments, const ReplayReport& report) {
   const ReplayCounts& counts = report.counts;
   return nlohmann::json{{"model", report.model},
@@ -157,7 +163,7 @@ std::string ReportJson(const ReplayArguments& arguments, const ReplayReport& rep
                         {"reference_hash", FingerprintText(report.reference_hash)},
                         {"relative_l2", report.relative_l2},
                         {"seconds", report.seconds},
-                        {"calls_per_second", PerSecond(counts.calls, report.seconds)},
+                        {"calls_per_second", Speed(report)},
                         {"hits", counts.hits},
                         {"in_flight", counts.in_flight},
                         {"misses", counts.misses},
@@ -178,9 +184,10 @@ std::string ReportText(const ReplayArguments& arguments, const ReplayReport& rep
   text += fmt::format("hash of all output bits: {} (reference {})\n", FingerprintText(report.hash),
                       FingerprintText(report.reference_hash));
   text += fmt::format("error against float64: relative L2 {:.3g}\n", report.relative_l2);
-  text +=
-      fmt::format("speed: {:.0f} layer calls/s, {:.0f} rows/s\n",
-                  PerSecond(counts.calls, report.seconds), PerSecond(counts.rows, report.seconds));
+  text += report.good() ? fmt::format("speed: {:.0f} layer calls/s, {:.0f} rows/s\n",
+                                      PerSecond(counts.calls, report.seconds),
+                                      PerSecond(counts.rows, report.seconds))
+                        : "speed: none is claimed for a wrong output\n";
   const double rate =
       accesses == 0 ? 0 : 100.0 * static_cast<double>(counts.hits) / static_cast<double>(accesses);
   text += fmt::format("experts: {} hits, {} in flight, {} misses ({:.1f} % hits)\n", counts.hits,

@@ -35,6 +35,15 @@ for shape in "packed 1 1" "packed 7 3" "packed 64 2" "in-place 1 2" "in-place 64
   check "its error is that of int8 activations" \
     python3 -c "import sys; sys.exit(not 0 < $(json_value '["relative_l2"]') < 0.03)"
 done
+# A model file that is not quite the store's: the output is wrong, and no speed is claimed for it.
+cp "$demo/moetier-demo-Q4_K_M.gguf" "$work/other.gguf"
+printf '\125\252\125\252' | dd of="$work/other.gguf" bs=1 seek=12000000 conv=notrunc status=none
+check "field_63: wrong bits are exit 1" exits 1 "$ctl" replay --golden "$demo/golden" \
+  --model packed --gguf "$work/other.gguf"
+check "field_63: and give no speed" out_has "speed: none is claimed for a wrong output"
+check "field_63: nor in JSON" exits 1 "$ctl" replay --golden "$demo/golden" --model packed \
+  --gguf "$work/other.gguf" --json
+check "field_63: it is null" equal "$(json_value '["calls_per_second"]')" None
 check "a model that is not there" exits 4 "$ctl" replay --golden "$demo/golden" --model nope
 check "a model must be named when there are two" exits 4 "$ctl" replay --golden "$demo/golden"
 

@@ -51,6 +51,16 @@ for policy in clock lfu:8:16 static; do
   check "policy $policy" same "$(model packed 10% "$policy")"$'\n'"$(machine auto 2)" -- --rows 2 --sessions 2
 done
 check "preadv, buffered" same "$(model packed 5% lru)"$'\n'"nvme: {engine: preadv, mode: buffered}" -- --rows 4
+# Which kernels serve is said, not guessed: an instruction set that was forced stands in the status.
+names_set() {
+  start_daemon "$(model packed 25% lru)"$'\n'"$(machine "$1" 1)" || return 1
+  "$ctl" status --json >"$work/out"
+  stop_daemon
+  equal "$(json_value '["cpu"]["instruction_set"]')" "$1"
+}
+for set in $sets; do
+  check "field_29: the status names $set" names_set "$set"
+done
 check "tuned kernels" same "$(model packed 100% lru)"$'\n'"cpu: {tune: true}" -- --rows 8 --sessions 2
 
 # Room for one call a size class, and not one expert less.

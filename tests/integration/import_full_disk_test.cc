@@ -45,7 +45,7 @@ class SmallDisk {
 
 }  // namespace
 
-TEST_CASE("Import: a disk that is full, or fills up on the way, costs nothing but time",
+TEST_CASE("field_51: a disk that is full, or fills up on the way, costs nothing but time",
           "[integration]") {
   const SmallDisk disk;
   if (!disk.mounted()) {

@@ -45,7 +45,7 @@ TEST_CASE("ReplayCheck: equal bits are good and counted", "[ctl]") {
   CHECK(check.output().Hash() == fixture.reference.Hash());
 }
 
-TEST_CASE("ReplayCheck: the smallest difference is found and named", "[ctl]") {
+TEST_CASE("field_63: the smallest difference of a replay is found and named", "[ctl]") {
   const Fixture fixture;
   ReplayCheck check(fixture.rows, fixture.reference);
   check.Take(Fixture::kBoth, 7, Fixture::ReplyOf({1, std::nextafter(2.0f, 3.0f), 3, -0.0f}));

@@ -174,7 +174,7 @@ TEST_CASE("ImportModel: too little space is said with numbers before anything is
   CHECK(files.Contents().empty());
 }
 
-TEST_CASE("ImportModel: a disk that fills up keeps the work, and the import resumes", "[store]") {
+TEST_CASE("field_51: a disk that fills up keeps the work, and the import resumes", "[store]") {
   const Model model;
   const auto expected = model.Expected();
   for (uint32_t full_after = 1; full_after < kExperts; ++full_after) {
@@ -269,7 +269,8 @@ TEST_CASE("ImportModel: a scale that is NaN is refused by tensor, expert and blo
   CHECK(ImportModel(options, files).has_value());
 }
 
-TEST_CASE("ImportModel: a type without a kernel is held in the source form only", "[store]") {
+TEST_CASE("field_01: a type without a kernel is refused by tensor, or held in the source form",
+          "[store]") {
   const Model model;
   auto gguf = testing::MakeMoeGguf({.hidden = 256, .ffn = 256, .moe_layers = 1});
   testing::GgufBuilder unknown;
@@ -289,6 +290,8 @@ TEST_CASE("ImportModel: a type without a kernel is held in the source form only"
   const auto refused = ImportModel(options, HostFileSystem());
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason == Reason::kUnsupportedType);
+  CHECK_THAT(refused.error().message,
+             Catch::Contains("blk.0.ffn_down_exps.weight") && Catch::Contains("IQ2_XXS"));
   options.form = kernels::RecordForm::kSource;
   const auto held = ImportModel(options, HostFileSystem());
   INFO((held ? "" : held.error().message));

@@ -36,6 +36,12 @@ TEST_CASE("PlanArena: no class gets more slots than it has records", "[tiers]") 
   CHECK(!plan.warning);
 }
 
+TEST_CASE("field_16: twenty thousand small experts take their bytes and no more", "[tiers]") {
+  const auto plan = PlanArena(Classes{{300_KiB, 12000}, {364_KiB, 8000}}, 10_GiB, 8).value();
+  CHECK(plan.total == Bytes(12000 * (300_KiB).count() + 8000 * (364_KiB).count()));
+  CHECK(plan.regions[0].slots + plan.regions[1].slots == 20000);
+}
+
 TEST_CASE("PlanArena: a budget below one call's slots is refused with the bytes it takes",
           "[tiers]") {
   const Classes classes{{1_MiB, 100}, {Bytes(4096 * 300), 3}};

@@ -148,7 +148,7 @@ TEST_CASE("field_18: an arena above the cgroup's limit is refused before it is t
   CHECK(!touched);
 }
 
-TEST_CASE("field_19: an arena that may not be locked is pageable, by name", "[tiers]") {
+TEST_CASE("field_03 field_19: an arena that may not be locked is pageable, by name", "[tiers]") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_MEMLOCK, &before) == 0);
   const auto limit = GENERATE(Bytes(64_KiB), Bytes(1_MiB));  // below one arena, below two

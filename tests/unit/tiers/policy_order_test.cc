@@ -133,7 +133,7 @@ TEST_CASE("static: what comes cold takes no place", "[tiers]") {
   CHECK(Evict(*policy) == 0);
 }
 
-TEST_CASE("Policies: a large batch does not push out the decode hot set", "[tiers]") {
+TEST_CASE("field_09: a large batch does not push out the decode hot set", "[tiers]") {
   for (const char* name : {"lru", "lfu:8:100", "clock", "static"}) {
     CAPTURE(name);
     LedgerScript script({.slot_count = 12, .policy = name});
