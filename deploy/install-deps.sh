@@ -74,9 +74,10 @@ main() {
     exit 1
   fi
   echo "install-deps: installing ${missing[*]}"
-  as_root apt-get -o DPkg::Lock::Timeout=600 update -q
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends \
-    "${missing[@]}"
+  local patience=(-o DPkg::Lock::Timeout=600) # seconds; another apt may be at work
+  as_root apt-get "${patience[@]}" update -q
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get "${patience[@]}" install -q -y \
+    --no-install-recommends "${missing[@]}"
   echo "install-deps: installed ${#missing[@]} packages"
 }
 
