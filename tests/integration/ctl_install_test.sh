@@ -27,6 +27,8 @@ for line in Type=notify WatchdogSec=30 RuntimeDirectory=moetierd RuntimeDirector
   StateDirectory=moetierd LimitMEMLOCK=infinity Group=moetier; do
   check "the unit says $line" grep -qx "$line" "$unit"
 done
+check "the unit starts the installed program" grep -q "^ExecStart=/usr/bin/moetierd " "$unit"
+check "the user's unit too" grep -q "exec /usr/bin/moetierd " "$user_unit"
 named="$(sed -n 's/^ExecStart=[^ ]* --config //p' "$unit")"
 check "the unit names the installed configuration" is_file "$named"
 
