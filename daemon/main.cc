@@ -21,27 +21,33 @@ namespace {
 
 constexpr std::chrono::milliseconds kDrainGrace{10000};  // below systemd's 90 s before SIGKILL
 
-// Logs what the core reports while a model loads, and passes it on to systemd.
+// Logs what the core reports while a model loads, and passes it on to systemd. A signal to stop
+// ends the load, which may be of many gigabytes.
 class LoadLog {
  public:
-  LoadLog(spdlog::logger& log, std::string model) : log_(log), model_(std::move(model)) {}
+  LoadLog(ProcessSignals& signals, spdlog::logger& log, std::string model)
+      : signals_(signals), log_(log), model_(std::move(model)) {}
   GoOn operator()(const ModelProgress& progress) {
     const std::string text =
         fmt::format("{}: {} {} of {}", model_, progress.stage, FormatSize(progress.bytes_done),
                     FormatSize(progress.bytes_total));
     NotifyStatus(text);
     log_.debug("{}", text);
-    return GoOn::kYes;
+    const bool stop = signals_.Wait(std::chrono::microseconds(0)) == ProcessSignal::kStop;
+    return stop ? GoOn::kNo : GoOn::kYes;
   }
 
  private:
+  ProcessSignals& signals_;
   spdlog::logger& log_;
   const std::string model_;
 };
 
-Status LoadConfigured(const DaemonConfig& config, ExpertCore& core, spdlog::logger& log) {
+// kCancelled when a signal to stop came.
+Status LoadConfigured(const DaemonConfig& config, ProcessSignals& signals, ExpertCore& core,
+                      spdlog::logger& log) {
   for (const ModelConfig& model : config.models) {
-    RETURN_IF_ERROR(core.Load(ModelOptionsFor(model), LoadLog(log, model.name)));
+    RETURN_IF_ERROR(core.Load(ModelOptionsFor(model), LoadLog(signals, log, model.name)));
     const std::optional<ModelInfo> info = core.FindModel(model.name);
     log.info("model {}: {} experts of {} in {} layers, fingerprint {:016x}, from {}", model.name,
              info->geometry->TotalExperts(), FormatSize(info->geometry->TotalBytes()),
@@ -130,7 +136,12 @@ Status Serve(const std::string& config_path) {
   const SteadyClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core,
                    ExpertCore::Create(CoreOptions(config), clock, log));
-  RETURN_IF_ERROR(LoadConfigured(config, *core, log));
+  const Status loaded = LoadConfigured(config, signals, *core, log);
+  if (!loaded.has_value() && loaded.error().code == ErrorCode::kCancelled) {
+    log.info("stopped while loading: {}", loaded.error().message);
+    return Ok{};
+  }
+  RETURN_IF_ERROR(loaded);
   LogState(*core, log);
   RpcServer::Options options = ServerOptions(config);
   options.version = MOETIER_VERSION;

@@ -208,7 +208,11 @@ Status Arena::Populate(const ArenaOptions& options) {
                       FormatSize(Bytes(size_)), ErrnoText(error), FormatSize(Bytes(done)))};
     }
     done += now;
-    if (options.on_progress) options.on_progress(Bytes(done), Bytes(size_));
+    if (options.on_progress && !options.on_progress(Bytes(done), Bytes(size_))) {
+      return Error{ErrorCode::kCancelled, Reason::kCancelled,
+                   fmt::format("{}: stopped after {} of {} were populated", options.what,
+                               FormatSize(Bytes(done)), FormatSize(Bytes(size_)))};
+    }
   }
   return Ok{};
 }

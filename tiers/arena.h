@@ -35,8 +35,9 @@ struct ArenaOptions {
   Pinning pinning = Pinning::kPageable;
   Bytes reserve = 64_MiB;  // kept free beside the arena when limits are compared
   MemoryRoots roots{};
-  // Called on the creating thread as memory is populated, at the end with done == total.
-  std::function<void(Bytes done, Bytes total)> on_progress{};
+  // Called on the creating thread as memory is populated, at the end with done == total. Its
+  // answer: whether to go on.
+  std::function<bool(Bytes done, Bytes total)> on_progress{};
 };
 
 // The slots of one (model, pool): one block of memory, populated when it is made, cut into regions
@@ -47,7 +48,8 @@ struct ArenaOptions {
 class Arena {
  public:
   // Compares limits, then maps and touches every page. kMemoryLimit names the limit to raise;
-  // shared memory is kUnimplemented, kNotYet. A plan of zero bytes makes an arena without memory.
+  // kCancelled when on_progress says so; shared memory is kUnimplemented, kNotYet. A plan of zero
+  // bytes makes an arena without memory.
   static Result<std::unique_ptr<Arena>> Create(const ArenaPlan& plan, const ArenaOptions& options);
 
   ~Arena();

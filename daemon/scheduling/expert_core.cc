@@ -95,7 +95,7 @@ Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& lis
     progress.stage = "populate";
     progress.bytes_done = done;
     progress.bytes_total = total;
-    (void)listener(progress);  // the arena is not half made: a load ends or fails
+    return listener(progress) == GoOn::kYes;
   };
   Result<std::unique_ptr<LoadedModel>> built = BuildModel(options, id, arena, *reader_);
   if (!built.has_value()) {

@@ -148,6 +148,17 @@ TEST_CASE("field_59: a model's memory is given back at its unload, its queued ca
   CHECK(core.Run("a") == expected);
 }
 
+TEST_CASE("ExpertCore: a load that its listener ends leaves nothing behind", "[scheduling]") {
+  Core core;
+  const std::string directory = core.Import("a", 1);
+  const Status stopped = core.core->Load({.name = "a", .directory = directory},
+                                         [](const ModelProgress&) { return GoOn::kNo; });
+  REQUIRE(!stopped.has_value());
+  CHECK(stopped.error().code == ErrorCode::kCancelled);
+  CHECK(core.core->ListModels().empty());
+  CHECK(core.Load("a", directory).has_value());
+}
+
 TEST_CASE("ExpertCore: a name is one model's", "[scheduling]") {
   Core core;
   const std::string directory = core.Import("a", 1);

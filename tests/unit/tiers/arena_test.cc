@@ -88,6 +88,7 @@ TEST_CASE("Arena: progress ends at the whole, and every page is there already", 
                                                                 CHECK(done > last);
                                                                 last = done;
                                                                 ++calls;
+                                                                return true;
                                                               }})
                          .value();
   CHECK(calls >= 1);
@@ -96,6 +97,13 @@ TEST_CASE("Arena: progress ends at the whole, and every page is there already", 
   const std::span<std::byte> slot = arena->Slot(SizeClass{0}, SlotIndex{0});
   REQUIRE(::mincore(slot.data(), 4 << 20, pages.data()) == 0);
   CHECK(std::all_of(pages.begin(), pages.end(), [](unsigned char page) { return page & 1; }));
+}
+
+TEST_CASE("Arena: whoever is told of the progress can end it", "[tiers]") {
+  const auto stopped =
+      Arena::Create(OneClass(64_KiB, 64), {.on_progress = [](Bytes, Bytes) { return false; }});
+  REQUIRE(!stopped.has_value());
+  CHECK(stopped.error().code == ErrorCode::kCancelled);
 }
 
 TEST_CASE("Arena: a model without experts needs no memory", "[tiers]") {
@@ -136,10 +144,10 @@ TEST_CASE("field_18: an arena above the cgroup's limit is refused before it is t
   write("sys/fs/cgroup/memory.max", "67108864\n");
   write("sys/fs/cgroup/memory.current", "33554432\n");
   bool touched = false;
-  const auto arena =
-      Arena::Create(OneClass(1_MiB, 64), {.reserve = 1_MiB,
-                                          .roots = {folder + "/proc", folder + "/sys"},
-                                          .on_progress = [&](Bytes, Bytes) { touched = true; }});
+  const auto arena = Arena::Create(OneClass(1_MiB, 64),
+                                   {.reserve = 1_MiB,
+                                    .roots = {folder + "/proc", folder + "/sys"},
+                                    .on_progress = [&](Bytes, Bytes) { return touched = true; }});
   std::filesystem::remove_all(folder);
   REQUIRE(!arena.has_value());
   CHECK(arena.error().reason == Reason::kMemoryLimit);
