@@ -189,8 +189,9 @@ void LaneRing::AnswerFault(uint32_t index, const Error& error, const FaultPlace&
   moetier_wire_reply& reply = page_.slot(index).reply;
   reply.code = StatusNumber(error.code);
   reply.reason = static_cast<uint32_t>(error.reason);
-  reply.flags =
-      (place.row ? MOETIER_WIRE_HAS_ROW : 0u) | (place.expert ? MOETIER_WIRE_HAS_EXPERT : 0u);
+  reply.flags = 0;
+  if (place.row) reply.flags |= MOETIER_WIRE_HAS_ROW;
+  if (place.expert) reply.flags |= MOETIER_WIRE_HAS_EXPERT;
   reply.row = place.row.value_or(0);
   reply.expert = place.expert.value_or(0);
   reply.hits = 0;

@@ -20,10 +20,15 @@ FastLaneServer::Options LaneFixture::DefaultOptions() {
   return options;
 }
 
-LaneFixture::LaneFixture(FastLaneServer::Options options, ExpertCore::Options core_options)
+std::string LaneFixture::DemoModel() {
+  return MOETIER_TEST_DATA "/demo-moe/moetier-demo-Q4_K_M.gguf";
+}
+
+LaneFixture::LaneFixture(FastLaneServer::Options options, ExpertCore::Options core_options,
+                         const std::string& model_path)
     : socket_path(folder.File("run/socket")) {
   ImportOptions import;
-  import.model_path = MOETIER_TEST_DATA "/demo-moe/moetier-demo-Q4_K_M.gguf";
+  import.model_path = model_path;
   import.store_directory = folder.File("store");
   import.in_place = true;
   const auto imported = ImportModel(import, HostFileSystem(), nullptr);
@@ -113,9 +118,9 @@ std::vector<float> LaneCall::Expected(const LaneFixture& fixture) const {
   call.control = std::make_shared<CallControl>();
   std::promise<std::vector<float>> promise;
   const Status taken =
-      fixture.core->Submit(std::move(call), [&promise](Result<LayerOutput> output) {
-        MOE_CHECK(output.has_value(), "{}", output.error().message);
-        promise.set_value(std::move(output->output));
+      fixture.core->Submit(std::move(call), [&promise](Result<LayerOutput> result) {
+        MOE_CHECK(result.has_value(), "{}", result.error().message);
+        promise.set_value(std::move(result->output));
       });
   MOE_CHECK(taken.has_value(), "{}", taken.error().message);
   return promise.get_future().get();

@@ -15,12 +15,15 @@
 
 namespace moetier::testing {
 
-// The real core with the demo model loaded as "demo", and a fast lane over it, in this process.
+// The real core with the demo model, or another, loaded as "demo", and a fast lane over it, in this
+// process.
 struct LaneFixture {
   // max_rows 64, 4 calls in flight, 8 sessions, HELLO within 300 ms.
   static FastLaneServer::Options DefaultOptions();
+  static std::string DemoModel();
   explicit LaneFixture(FastLaneServer::Options options = DefaultOptions(),
-                       ExpertCore::Options core_options = {});
+                       ExpertCore::Options core_options = {},
+                       const std::string& model_path = DemoModel());
   ~LaneFixture();
 
   // Waits (at most ten seconds) until so many sessions live.

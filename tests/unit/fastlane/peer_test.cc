@@ -117,7 +117,7 @@ void RunBesideScribblers(std::chrono::milliseconds length, uint64_t seed) {
   uint64_t calls = 0;
   while (steady_clock::now() < end) {
     moetier_lane_set_spin(good.get(), calls % 2 == 0 ? 0 : 50);
-    LaneCall call(fixture, 1 + calls % 70, seed + calls);
+    LaneCall call(fixture, 1 + static_cast<uint32_t>(calls % 70), seed + calls);
     const moetier_layer_call request = call.Request();
     moetier_error error{};
     const moetier_status status = moetier_lane_compute(good.get(), &request, nullptr, &error);
