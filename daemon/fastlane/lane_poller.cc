@@ -25,6 +25,8 @@ Status Watch(int epoll, int descriptor, uint64_t number) {
   return Ok{};
 }
 
+bool IsIdle(const std::shared_ptr<LaneRing>& ring) { return ring->idle(); }
+
 }  // namespace
 
 Result<std::unique_ptr<LanePoller>> LanePoller::Create(OnBroken on_broken) {
@@ -85,9 +87,7 @@ void LanePoller::Clear() {
 
 void LanePoller::Poll(CallSink& sink, uint32_t room) {
   TakeChanges();
-  if (!leaving_.empty()) {
-    std::erase_if(leaving_, [](const std::shared_ptr<LaneRing>& ring) { return ring->idle(); });
-  }
+  if (!leaving_.empty()) std::erase_if(leaving_, IsIdle);
   uint32_t left = std::min(room, kCallsAPoll);
   for (size_t i = 0; i < rings_.size() && left > 0; ++i) {
     next_ = next_ + 1 < rings_.size() ? next_ + 1 : 0;
@@ -97,6 +97,8 @@ void LanePoller::Poll(CallSink& sink, uint32_t room) {
 
 bool LanePoller::Ready() {
   if (changed_.load(std::memory_order_acquire)) return true;
+  // The last answer may be younger than the last Poll.
+  if (std::ranges::any_of(leaving_, IsIdle)) return true;
   return std::ranges::any_of(rings_,
                              [](const std::shared_ptr<LaneRing>& ring) { return ring->Ready(); });
 }
