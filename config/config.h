@@ -83,6 +83,15 @@ struct LimitsConfig {
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };
 
+struct FastLaneConfig {
+  bool enabled = true;
+  uint32_t max_sessions = 64;
+  uint32_t max_rows = 512;     // rows in one call
+  uint32_t max_in_flight = 4;  // unanswered calls of one session
+  uint32_t spin_us = 20;       // before the executor sleeps; 0 = at once
+  friend bool operator==(const FastLaneConfig&, const FastLaneConfig&) = default;
+};
+
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 
 struct DaemonConfig {
@@ -96,6 +105,7 @@ struct DaemonConfig {
   NvmeConfig nvme;
   MemoryConfig memory;
   LimitsConfig limits;
+  FastLaneConfig fast_lane;
   LogLevel log_level = LogLevel::kInfo;
   bool watchdog = true;  // ping systemd when the unit asks for it (WatchdogSec)
   friend bool operator==(const DaemonConfig&, const DaemonConfig&) = default;

@@ -180,6 +180,17 @@ Status ReadLimits(const ConfigNode& node, const ConfigPlace& place, LimitsConfig
   return ReadMap(node, place, fields);
 }
 
+Status ReadFastLane(const ConfigNode& node, const ConfigPlace& place, FastLaneConfig& lane) {
+  const std::array fields = {
+      ConfigField{"enabled", Bool(lane.enabled)},
+      ConfigField{"max_sessions", Count(lane.max_sessions, 1, 1024)},
+      ConfigField{"max_rows", Count(lane.max_rows, 1, 8192)},
+      ConfigField{"max_in_flight", Count(lane.max_in_flight, 1, 256)},
+      ConfigField{"spin_us", Count(lane.spin_us, 0, 10000)},
+  };
+  return ReadMap(node, place, fields);
+}
+
 // A section whose reader takes its own part of the config.
 template <typename T, typename ReadPart>
 Read Section(T& part, ReadPart read) {
@@ -208,6 +219,7 @@ Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_
       ConfigField{"nvme", Section(config.nvme, ReadNvme)},
       ConfigField{"memory", Section(config.memory, ReadMemory)},
       ConfigField{"limits", Section(config.limits, ReadLimits)},
+      ConfigField{"fastlane", Section(config.fast_lane, ReadFastLane)},
       ConfigField{"log", Section(config.log_level, ReadLog)},
       ConfigField{"watchdog", Bool(config.watchdog)},
   };

@@ -1,5 +1,7 @@
 #include "daemon/daemon_options.h"
 
+#include "moetier/fastlane_wire.h"
+
 namespace moetier {
 namespace {
 
@@ -53,6 +55,11 @@ LandingCheck CheckFor(VerifyOnLanding verify) {
   return LandingCheck::kFirst;
 }
 
+// Beside the gRPC socket, so that one directory's rights hold for both.
+std::string FastLanePath(const DaemonConfig& config) {
+  return config.socket.path + MOETIER_WIRE_SOCKET;
+}
+
 }  // namespace
 
 ExpertCore::Options CoreOptions(const DaemonConfig& config) {
@@ -68,6 +75,7 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   options.arena.pages = config.memory.huge_pages ? PageSize::kTransparent : PageSize::kSmall;
   options.arena.pinning = config.memory.lock ? Pinning::kPinned : Pinning::kPageable;
   options.executor.max_queued_calls = config.limits.queue;
+  options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
   return options;
 }
 
@@ -97,6 +105,17 @@ RpcServer::Options ServerOptions(const DaemonConfig& config) {
   options.max_sessions = config.limits.sessions;
   options.model_roots = config.model_roots;
   options.model_roots.push_back(config.store_root);
+  if (config.fast_lane.enabled) options.fast_lane_address = FastLanePath(config);
+  return options;
+}
+
+FastLaneServer::Options FastLaneOptions(const DaemonConfig& config) {
+  FastLaneServer::Options options;
+  options.socket = {
+      .path = FastLanePath(config), .mode = config.socket.mode, .group = config.socket.group};
+  options.max_sessions = config.fast_lane.max_sessions;
+  options.max_rows = config.fast_lane.max_rows;
+  options.max_in_flight = config.fast_lane.max_in_flight;
   return options;
 }
 

@@ -4,6 +4,7 @@
 #include <spdlog/common.h>
 
 #include "config/config.h"
+#include "daemon/fastlane/fast_lane_server.h"
 #include "daemon/rpc/rpc_server.h"
 #include "daemon/scheduling/expert_core.h"
 
@@ -14,6 +15,8 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config);
 ModelOptions ModelOptionsFor(const ModelConfig& model);
 // Without the version and the reload, which main knows.
 RpcServer::Options ServerOptions(const DaemonConfig& config);
+// Without the version and the resolver of files.
+FastLaneServer::Options FastLaneOptions(const DaemonConfig& config);
 spdlog::level::level_enum SpdlogLevel(LogLevel level);
 
 }  // namespace moetier

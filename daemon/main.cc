@@ -116,6 +116,7 @@ class Reloader {
     fixed("nvme", next.nvme == running_.nvme);
     fixed("memory", next.memory == running_.memory);
     fixed("limits", next.limits == running_.limits);
+    fixed("fastlane", next.fast_lane == running_.fast_lane);
     fixed("watchdog", next.watchdog == running_.watchdog);
     return keys;
   }
@@ -143,12 +144,21 @@ Status Serve(const std::string& config_path) {
   }
   RETURN_IF_ERROR(loaded);
   LogState(*core, log);
+  SessionBook sessions;
+  ReplyCounters counters;
+  std::unique_ptr<FastLaneServer> fast_lane;
+  if (config.fast_lane.enabled) {
+    FastLaneServer::Options lane_options = FastLaneOptions(config);
+    lane_options.version = MOETIER_VERSION;
+    ASSIGN_OR_RETURN(fast_lane, FastLaneServer::Start(*core, clock, log, sessions, counters,
+                                                      std::move(lane_options)));
+  }
   RpcServer::Options options = ServerOptions(config);
   options.version = MOETIER_VERSION;
   Reloader reloader(config_path, config, *core, log);
   options.reload = [&] { return reloader.Run(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
-                   RpcServer::Start(*core, clock, log, std::move(options)));
+                   RpcServer::Start(*core, clock, log, sessions, counters, std::move(options)));
   const std::string serving =
       fmt::format("serving {} models on {}", config.models.size(), config.socket.path);
   log.info("{}", serving);
@@ -170,6 +180,9 @@ Status Serve(const std::string& config_path) {
   }
   log.info("stopping: answering what was accepted");
   NotifyStopping();
+  server->BeginDrain();
+  // Drains the core too; then its clients see the end at once, whatever gRPC's take.
+  if (fast_lane != nullptr) fast_lane->Stop();
   server->Stop(kDrainGrace);
   log.info("stopped");
   return Ok{};

@@ -14,6 +14,7 @@
 #include "daemon/ctl/golden_rows.h"
 #include "daemon/ctl/reference_model.h"
 #include "daemon/ctl/replay_check.h"
+#include "daemon/ctl/replay_lane.h"
 #include "daemon/ctl/replay_plan.h"
 #include "daemon/ctl/replay_session.h"
 #include "daemon/ctl/text_table.h"
@@ -29,6 +30,7 @@ struct ReplayArguments {
   uint32_t rows = 1;
   uint32_t sessions = 1;
   uint32_t repeat = 1;
+  bool fast_lane = false;
   bool json = false;
 };
 
@@ -43,7 +45,12 @@ struct ReplayReport {
   [[nodiscard]] bool good() const { return counts.good() && hash == reference_hash; }
 };
 
-using Sessions = std::vector<std::unique_ptr<ReplaySession>>;
+// A gRPC session, which knows the model, and the lane that the calls take instead, if asked.
+struct Client {
+  std::unique_ptr<ReplaySession> session;
+  std::unique_ptr<ReplayLane> lane;
+};
+using Sessions = std::vector<Client>;
 
 Result<Sessions> AttachAll(const ReplayArguments& arguments) {
   ASSIGN_OR_RETURN(const auto channel, ConnectToDaemon(arguments.socket));
@@ -51,7 +58,10 @@ Result<Sessions> AttachAll(const ReplayArguments& arguments) {
   for (uint32_t i = 0; i < arguments.sessions; ++i) {
     ASSIGN_OR_RETURN(std::unique_ptr<ReplaySession> session,
                      ReplaySession::Attach(channel, arguments.model));
-    sessions.push_back(std::move(session));
+    Client& client = sessions.emplace_back();
+    client.session = std::move(session);
+    if (!arguments.fast_lane) continue;
+    ASSIGN_OR_RETURN(client.lane, ReplayLane::Attach(arguments.socket, arguments.model));
   }
   return sessions;
 }
@@ -81,11 +91,16 @@ Status RunOnce(const GoldenRows& rows, const std::vector<std::vector<ReplayCall>
     std::vector<std::jthread> threads;
     for (size_t i = 0; i < sessions.size(); ++i) {
       threads.emplace_back([&, i] {
-        const auto& layers = sessions[i]->grant().model().geometry().layers();
-        const Status status = sessions[i]->Run(
-            rows, plan[i], [&](const ReplayCall& call, const v1::LayerReply& reply) {
-              check.Take(call, layers[static_cast<int>(call.layer)].layer(), reply);
-            });
+        std::vector<uint32_t> blocks;
+        for (const auto& layer : sessions[i].session->grant().model().geometry().layers()) {
+          blocks.push_back(layer.layer());
+        }
+        const auto take = [&](const ReplayCall& call, const v1::LayerReply& reply) {
+          check.Take(call, blocks[call.layer], reply);
+        };
+        const Status status = sessions[i].lane != nullptr
+                                  ? sessions[i].lane->Run(rows, blocks, plan[i], take)
+                                  : sessions[i].session->Run(rows, plan[i], take);
         if (!status) errors[i] = status.error();
       });
     }
@@ -99,7 +114,7 @@ Status RunOnce(const GoldenRows& rows, const std::vector<std::vector<ReplayCall>
 Result<ReplayReport> Replay(const ReplayArguments& arguments) {
   ASSIGN_OR_RETURN(const GoldenRows rows, ReadGoldenRows(arguments.golden));
   ASSIGN_OR_RETURN(const Sessions sessions, AttachAll(arguments));
-  const v1::Grant& grant = sessions.front()->grant();
+  const v1::Grant& grant = sessions.front().session->grant();
   ReplayReport report{.model = grant.model().name(), .gguf = arguments.gguf, .counts = {}};
   if (report.gguf.empty()) {
     if (grant.model().source_paths().empty()) {
@@ -152,6 +167,7 @@ std::string ReportJson(const ReplayArguments& arguments, const ReplayReport& rep
                         {"gguf", report.gguf},
                         {"rows_per_call", arguments.rows},
                         {"sessions", arguments.sessions},
+                        {"transport", arguments.fast_lane ? "fastlane" : "grpc"},
                         {"repeat", arguments.repeat},
                         {"calls", counts.calls},
                         {"rows", counts.rows},
@@ -176,8 +192,9 @@ std::string ReportText(const ReplayArguments& arguments, const ReplayReport& rep
   const ReplayCounts& counts = report.counts;
   const uint64_t accesses = counts.hits + counts.in_flight + counts.misses;
   std::string text =
-      fmt::format("replayed {} calls of up to {} rows over {} sessions on model {}\n", counts.calls,
-                  arguments.rows, arguments.sessions, WithoutControls(report.model));
+      fmt::format("replayed {} calls of up to {} rows over {} {} sessions on model {}\n",
+                  counts.calls, arguments.rows, arguments.sessions,
+                  arguments.fast_lane ? "fast-lane" : "gRPC", WithoutControls(report.model));
   text += fmt::format("reference: scalar, from {}\n", WithoutControls(report.gguf));
   text += fmt::format("rows whose bits differ: {} of {}; calls that failed: {}\n",
                       counts.differing_rows, counts.rows, counts.faults);
@@ -231,6 +248,8 @@ void AddReplayCommand(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--repeat", arguments->repeat, "Times to send all rows")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
+  command->add_flag("--fastlane", arguments->fast_lane,
+                    "Send the calls through shared memory instead of gRPC");
   AddJsonFlag(*command, arguments->json);
   command->callback([arguments, &exit_code] { exit_code = RunReplay(*arguments); });
 }

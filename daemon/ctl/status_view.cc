@@ -194,6 +194,7 @@ std::string Sessions(const v1::StatusReply& now, const Rates& rates) {
   TextTable table({{"SESSION", Align::kRight},
                    {"CLIENT"},
                    {"MODEL"},
+                   {"VIA"},
                    {"IN FLIGHT", Align::kRight},
                    {"CALLS", Align::kRight},
                    {"CALLS/S", Align::kRight},
@@ -208,8 +209,9 @@ std::string Sessions(const v1::StatusReply& now, const Rates& rates) {
       }
     }
     table.AddRow({fmt::to_string(session.id()), session.client(), session.model_name(),
-                  fmt::to_string(session.in_flight()), fmt::to_string(session.requests()),
-                  PerSecond(rate), fmt::to_string(session.rows()), fmt::to_string(session.faults()),
+                  session.transport(), fmt::to_string(session.in_flight()),
+                  fmt::to_string(session.requests()), PerSecond(rate),
+                  fmt::to_string(session.rows()), fmt::to_string(session.faults()),
                   FormatDuration(std::chrono::seconds(session.age_seconds()))});
   }
   return table.empty() ? "\nno session\n" : "\n" + table.Render();

@@ -4,35 +4,12 @@
 #include <utility>
 
 #include "daemon/rpc/model_messages.h"
+#include "daemon/transport/model_choice.h"
 
 namespace moetier {
 namespace {
 
 constexpr size_t kMaxClientName = 128;
-
-// An empty name means the only model there is.
-Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name) {
-  std::optional<ModelInfo> model;
-  if (name.empty()) {
-    std::vector<ModelInfo> models = core.ListModels();
-    if (models.size() != 1) {
-      return Error{ErrorCode::kInvalidArgument, Reason::kUnknownModel,
-                   fmt::format("model is empty and {} models are loaded; name one", models.size())};
-    }
-    model = std::move(models.front());
-  } else {
-    model = core.FindModel(name);
-  }
-  if (!model) {
-    return Error{ErrorCode::kNotFound, Reason::kUnknownModel,
-                 fmt::format("no model \"{}\" is loaded", name)};
-  }
-  if (model->state == ModelState::kReady) return *std::move(model);
-  const bool loading = model->state == ModelState::kLoading;
-  return Error{ErrorCode::kUnavailable, loading ? Reason::kLoading : Reason::kDraining,
-               fmt::format("model \"{}\" is being {}", model->name,
-                           loading ? "loaded; try again later" : "unloaded")};
-}
 
 v1::Grant MakeGrant(const ServiceContext& context, const Session& session) {
   v1::Grant grant;
@@ -48,6 +25,7 @@ v1::Grant MakeGrant(const ServiceContext& context, const Session& session) {
   *grant.mutable_model() = ToProto(session.model());
   grant.set_arithmetic(session.model().arithmetic);
   grant.set_daemon_version(context.version);
+  grant.set_fast_lane_address(context.fast_lane_address);
   return grant;
 }
 

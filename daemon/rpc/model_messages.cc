@@ -3,7 +3,7 @@
 #include <string>
 
 #include "daemon/rpc/status_map.h"
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/wire_text.h"
 #include "kernels/weight_type.h"
 
 namespace moetier {

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/rpc/request_validation.h"
 #include "daemon/rpc/unary_reply.h"
 #include "daemon/rpc/watch_reactor.h"
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/layer_request.h"
+#include "daemon/transport/wire_text.h"
 
 namespace moetier {
 namespace {
@@ -73,7 +73,7 @@ grpc::Status OperatorService::ChangePins(PinChange change, const v1::PinRequest&
   const std::span<const uint32_t> named(request.experts().data(),
                                         static_cast<size_t>(request.experts_size()));
   const Result<std::vector<ExpertIndex>> experts =
-      ValidateExperts(request.layer(), named, *model->geometry, place);
+      CheckExperts(request.layer(), named, *model->geometry, place);
   if (!experts) return context_.Refuse(experts.error(), place);
   const auto layer = static_cast<LayerIndex>(request.layer());
   const Status done = change == PinChange::kPin ? context_.core.Pin(model->id, layer, *experts)

@@ -1,197 +1,29 @@
 #include "daemon/rpc/request_validation.h"
 
-#include <algorithm>
-#include <limits>
-#include <optional>
-#include <string>
-#include <utility>
-
-#include "daemon/rpc/hidden_rows.h"
+#include <cstddef>
+#include <cstdint>
 
 namespace moetier {
-namespace {
 
-Error Invalid(Reason reason, std::string message) {
-  return {ErrorCode::kInvalidArgument, reason, std::move(message)};
-}
-
-Result<const LayerGeometry*> FindLayer(uint32_t layer, const ModelGeometry& geometry,
-                                       FaultPlace& place) {
-  const auto found = std::ranges::lower_bound(
-      geometry.layers, layer, {}, [](const LayerGeometry& entry) { return Raw(entry.layer); });
-  if (found != geometry.layers.end() && Raw(found->layer) == layer) return &*found;
-  place.field = "layer";
-  if (geometry.layers.empty()) {
-    return Error{ErrorCode::kNotFound, Reason::kUnknownLayer,
-                 fmt::format("layer = {}: {} has no layers with experts", layer, geometry.name)};
-  }
-  return Error{
-      ErrorCode::kNotFound, Reason::kUnknownLayer,
-      fmt::format("layer = {}: {} has experts in {} layers from blk.{} to blk.{}, and not there",
-                  layer, geometry.name, geometry.layers.size(), Raw(geometry.layers.front().layer),
-                  Raw(geometry.layers.back().layer))};
-}
-
-// Marks each id of a row once; the message of a refusal names row, pick and value.
-class ExpertIdCheck {
- public:
-  explicit ExpertIdCheck(const LayerGeometry& layer) : layer_(layer), seen_(layer.experts, 0) {}
-
-  Status CheckRow(uint32_t row, std::span<const uint32_t> picks, FaultPlace& place) {
-    for (size_t pick = 0; pick < picks.size(); ++pick) {
-      const uint32_t id = picks[pick];
-      if (id < layer_.experts && seen_[id] != row + 1) {
-        seen_[id] = row + 1;
-        continue;
-      }
-      place = {.field = "experts", .row = row, .expert = id};
-      if (id < layer_.experts) {
-        return Invalid(Reason::kDuplicateExpert,
-                       fmt::format("experts: row {}, pick {} is {} again; the experts of a row "
-                                   "must be distinct",
-                                   row, pick, id));
-      }
-      return Invalid(Reason::kBadExpertId,
-                     fmt::format("experts: row {}, pick {} is {}; blk.{} has experts 0..{}", row,
-                                 pick, Printed(id), Raw(layer_.layer), layer_.experts - 1));
-    }
-    return Ok{};
-  }
-
- private:
-  // Engines write -1 for "no expert".
-  static std::string Printed(uint32_t id) {
-    return id > std::numeric_limits<int32_t>::max()
-               ? fmt::format("{} ({} as int32)", id, static_cast<int32_t>(id))
-               : fmt::format("{}", id);
-  }
-
-  const LayerGeometry& layer_;
-  std::vector<uint32_t> seen_;  // row + 1 of the last row that picked the expert
-};
-
-Status CheckShape(const v1::LayerRequest& request, const LayerGeometry& layer,
-                  const RequestLimits& limits, FaultPlace& place) {
-  if (request.rows() == 0 || request.rows() > limits.max_rows) {
-    place.field = "rows";
-    return Invalid(Reason::kBadRows,
-                   fmt::format("rows = {}: must be 1..{}", request.rows(), limits.max_rows));
-  }
-  const uint32_t max_top_k = std::min(layer.experts, kMaxTopK);
-  if (request.top_k() == 0 || request.top_k() > max_top_k) {
-    place.field = "top_k";
-    return Invalid(Reason::kBadTopK, fmt::format("top_k = {}: blk.{} takes 1..{}", request.top_k(),
-                                                 Raw(layer.layer), max_top_k));
-  }
-  if (request.forced_lane() > limits.lanes) {
-    place.field = "forced_lane";
-    return Invalid(Reason::kBadLane,
-                   fmt::format("forced_lane = {}: 0 lets the daemon plan, 1..{} are its lanes",
-                               request.forced_lane(), limits.lanes));
-  }
-  return Ok{};
-}
-
-// Both factors have passed CheckShape, so that the products stay far below 2^64.
-Status CheckLengths(const v1::LayerRequest& request, uint32_t hidden, FaultPlace& place) {
-  const uint64_t picks = uint64_t{request.rows()} * request.top_k();
-  const auto check_picks = [&](const char* field, int size) -> Status {
-    if (static_cast<uint64_t>(size) == picks) return Ok{};
-    place.field = field;
-    return Invalid(Reason::kBadShape,
-                   fmt::format("{}: {} values, not rows * top_k = {} * {} = {}", field, size,
-                               request.rows(), request.top_k(), picks));
-  };
-  RETURN_IF_ERROR(check_picks("experts", request.experts_size()));
-  RETURN_IF_ERROR(check_picks("weights", request.weights_size()));
-  const std::optional<uint32_t> width = BytesPerValue(request.hidden_type());
-  if (!width) {
-    place.field = "hidden_type";
-    return Invalid(Reason::kBadType,
-                   fmt::format("hidden_type = {}: must be DTYPE_F32 (1), DTYPE_F16 (2) or "
-                               "DTYPE_BF16 (3)",
-                               static_cast<int>(request.hidden_type())));
-  }
-  const uint64_t bytes = uint64_t{request.rows()} * hidden * *width;
-  if (request.hidden().size() != bytes) {
-    place.field = "hidden";
-    return Invalid(
-        Reason::kBadShape,
-        fmt::format("hidden: {} bytes, not rows * hidden * {} = {} * {} * {} = {}",
-                    request.hidden().size(), *width, request.rows(), hidden, *width, bytes));
-  }
-  return Ok{};
-}
-
-Status CheckFinite(std::span<const float> values, uint32_t columns, const char* field,
-                   FaultPlace& place) {
-  const std::optional<size_t> at = FindNonFinite(values);
-  if (!at) return Ok{};
-  const auto row = static_cast<uint32_t>(*at / columns);
-  place.field = field;
-  place.row = row;
-  return Invalid(Reason::kNotFinite, fmt::format("{}: row {}, column {} is {}; must be finite",
-                                                 field, row, *at % columns, values[*at]));
-}
-
-}  // namespace
+static_assert(static_cast<uint32_t>(HiddenType::kF32) == v1::DTYPE_F32 &&
+              static_cast<uint32_t>(HiddenType::kF16) == v1::DTYPE_F16 &&
+              static_cast<uint32_t>(HiddenType::kBF16) == v1::DTYPE_BF16);
 
 Result<LayerCall> ValidateLayerRequest(const v1::LayerRequest& request,
                                        const ModelGeometry& geometry, const RequestLimits& limits,
                                        TimePoint received, FaultPlace& place) {
-  ASSIGN_OR_RETURN(const LayerGeometry* layer, FindLayer(request.layer(), geometry, place));
-  if (!layer->compute) {
-    place.field = "layer";
-    return Error{ErrorCode::kFailedPrecondition, Reason::kNoKernel,
-                 fmt::format("layer = {}: its weight type has no kernel here; it can be held and "
-                             "leased, not computed",
-                             request.layer())};
-  }
-  RETURN_IF_ERROR(CheckShape(request, *layer, limits, place));
-  RETURN_IF_ERROR(CheckLengths(request, geometry.hidden, place));
-
-  ExpertIdCheck ids(*layer);
-  const std::span<const uint32_t> experts(request.experts().data(),
-                                          static_cast<size_t>(request.experts_size()));
-  for (uint32_t row = 0; row < request.rows(); ++row) {
-    const std::span<const uint32_t> picks =
-        experts.subspan(size_t{row} * request.top_k(), request.top_k());
-    RETURN_IF_ERROR(ids.CheckRow(row, picks, place));
-  }
-
-  LayerCall call;
-  call.layer = layer->layer;
-  call.rows = request.rows();
-  call.top_k = request.top_k();
-  call.received = received;
-  call.weights.assign(request.weights().begin(), request.weights().end());
-  RETURN_IF_ERROR(CheckFinite(call.weights, call.top_k, "weights", place));
-  call.hidden = DecodeValues(request.hidden_type(), request.hidden());
-  RETURN_IF_ERROR(CheckFinite(call.hidden, geometry.hidden, "hidden", place));
-  call.experts.reserve(experts.size());
-  for (const uint32_t id : experts) call.experts.push_back(static_cast<uint16_t>(id));
-  if (request.forced_lane() != 0) call.forced_lane = request.forced_lane() - 1;
-  if (request.timeout_us() != 0) {
-    call.deadline = received + std::chrono::microseconds(request.timeout_us());
-  }
-  return call;
-}
-
-Result<std::vector<ExpertIndex>> ValidateExperts(uint32_t layer, std::span<const uint32_t> experts,
-                                                 const ModelGeometry& geometry, FaultPlace& place) {
-  ASSIGN_OR_RETURN(const LayerGeometry* found, FindLayer(layer, geometry, place));
-  std::vector<ExpertIndex> indices;
-  if (experts.empty()) {
-    indices.reserve(found->experts);
-    for (uint32_t id = 0; id < found->experts; ++id)
-      indices.push_back(static_cast<ExpertIndex>(id));
-    return indices;
-  }
-  ExpertIdCheck ids(*found);
-  RETURN_IF_ERROR(ids.CheckRow(0, experts, place));
-  indices.reserve(experts.size());
-  for (const uint32_t id : experts) indices.push_back(static_cast<ExpertIndex>(id));
-  return indices;
+  const LayerRequestView view{
+      .layer = request.layer(),
+      .rows = request.rows(),
+      .top_k = request.top_k(),
+      .hidden_type = static_cast<uint32_t>(request.hidden_type()),
+      .hidden = reinterpret_cast<const std::byte*>(request.hidden().data()),
+      .hidden_bytes = request.hidden().size(),
+      .experts = {request.experts().data(), static_cast<size_t>(request.experts_size())},
+      .weights = {request.weights().data(), static_cast<size_t>(request.weights_size())},
+      .timeout_us = request.timeout_us(),
+      .forced_lane = request.forced_lane()};
+  return CheckLayerRequest(view, geometry, limits, received, place);
 }
 
 }  // namespace moetier

@@ -17,6 +17,8 @@ namespace {
 constexpr const char* kServices[] = {"", "moetier.v1.Experts", "moetier.v1.Residency",
                                      "moetier.v1.Models", "moetier.v1.Operator"};
 
+constexpr const char* kStopping = "the daemon is stopping";
+
 constexpr int kMaxConnectionStreams = 128;   // calls at once, sessions or not: a client's bug
 constexpr int kKeepaliveTimeMs = 30'000;     // a lost TCP peer's session ends
 constexpr int kKeepaliveTimeoutMs = 10'000;  // after at most the two together
@@ -30,20 +32,23 @@ int MessageLimit(Bytes bytes) {
 
 }  // namespace
 
-RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, Options options)
+RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, SessionBook& book,
+                     ReplyCounters& counters, Options options)
     : options_(std::move(options)),
       core_(core),
-      sessions_(core, clock,
+      sessions_(core, clock, book,
                 {.max_sessions = options_.max_sessions, .max_streams = options_.max_streams}),
       context_{.core = core,
                .clock = clock,
                .log = log,
                .sessions = sessions_,
-               .counters = counters_,
+               .book = book,
+               .counters = counters,
                .admin = admin_,
                .limits = options_.limits,
                .lanes = static_cast<uint32_t>(core.Snapshot().lanes.size()),
                .version = options_.version,
+               .fast_lane_address = options_.fast_lane_address,
                .started = clock.Now(),
                .model_roots = options_.model_roots,
                .reload = options_.reload,
@@ -59,8 +64,10 @@ RpcServer::~RpcServer() {
 }
 
 Result<std::unique_ptr<RpcServer>> RpcServer::Start(DaemonCore& core, const Clock& clock,
-                                                    spdlog::logger& log, Options options) {
-  std::unique_ptr<RpcServer> server(new RpcServer(core, clock, log, std::move(options)));
+                                                    spdlog::logger& log, SessionBook& book,
+                                                    ReplyCounters& counters, Options options) {
+  std::unique_ptr<RpcServer> server(
+      new RpcServer(core, clock, log, book, counters, std::move(options)));
   RETURN_IF_ERROR(server->Listen());
   server->AnnounceHealth();
   return server;
@@ -121,10 +128,14 @@ void RpcServer::ModelChanged(const ModelInfo& model) {
   sessions_.SendToAll(event);
 }
 
-void RpcServer::Stop(std::chrono::milliseconds grace) {
-  const Error draining{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is stopping"};
+void RpcServer::BeginDrain() {
   server_->GetHealthCheckService()->SetServingStatus(false);
-  sessions_.BeginDrain(draining.message);
+  sessions_.BeginDrain(kStopping);
+}
+
+void RpcServer::Stop(std::chrono::milliseconds grace) {
+  const Error draining{ErrorCode::kUnavailable, Reason::kDraining, kStopping};
+  BeginDrain();
   core_.Drain();
   admin_.Stop();
   sessions_.DrainStreams(draining);

@@ -18,13 +18,13 @@
 #include "daemon/rpc/experts_service.h"
 #include "daemon/rpc/models_service.h"
 #include "daemon/rpc/operator_service.h"
-#include "daemon/rpc/reply_counters.h"
 #include "daemon/rpc/residency_service.h"
 #include "daemon/rpc/service_context.h"
 #include "daemon/rpc/session_registry.h"
 #include "daemon/rpc/tcp_credentials.h"
-#include "daemon/rpc/unix_socket.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "daemon/transport/reply_counters.h"
+#include "daemon/transport/unix_socket.h"
 
 namespace moetier {
 
@@ -32,7 +32,8 @@ namespace moetier {
 // "moetier.v1.Experts/MODEL" per model) and reflection, on a Unix socket and, when asked, on TCP
 // with TLS and a token.
 // Threads:  gRPC's own and rpc-admin. Start and Stop from one thread.
-// Lifetime: the core, the clock and the logger outlive it. The caller holds the StateLock.
+// Lifetime: the core, the clock, the logger, the book and the counters outlive it. The caller holds
+// the StateLock.
 class RpcServer {
  public:
   struct Options {
@@ -43,15 +44,20 @@ class RpcServer {
     uint32_t max_streams = 16;  // Decode streams of one session
     std::vector<std::string> model_roots;
     std::string version;
+    std::string fast_lane_address;  // for grants; empty: there is no fast lane
     // Reads the configuration again. Runs on rpc-admin.
     std::function<Result<ReloadReport>()> reload;
   };
 
   // Binds and serves. Errors name the socket, file or address and what to change.
   static Result<std::unique_ptr<RpcServer>> Start(DaemonCore& core, const Clock& clock,
-                                                  spdlog::logger& log, Options options);
+                                                  spdlog::logger& log, SessionBook& book,
+                                                  ReplyCounters& counters, Options options);
   // Stops without grace if Stop was not called.
   ~RpcServer();
+
+  // Health turns NOT_SERVING, sessions get Draining and new ones are refused. Stop does it too.
+  void BeginDrain();
 
   // In this order: health turns NOT_SERVING and sessions get Draining; the core answers what it
   // has accepted and refuses the rest; streams end once they are flushed; calls that still linger
@@ -65,13 +71,13 @@ class RpcServer {
   [[nodiscard]] int tcp_port() const { return tcp_port_; }  // 0 without TCP
 
  private:
-  RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, Options options);
+  RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, SessionBook& book,
+            ReplyCounters& counters, Options options);
   Status Listen();
   void AnnounceHealth();
 
   const Options options_;
   DaemonCore& core_;
-  ReplyCounters counters_;
   SessionRegistry sessions_;
   AdminWorker admin_;
   ServiceContext context_;

@@ -12,10 +12,10 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "daemon/rpc/admin_worker.h"
-#include "daemon/rpc/reply_counters.h"
 #include "daemon/rpc/session_registry.h"
 #include "daemon/rpc/status_map.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "daemon/transport/reply_counters.h"
 
 namespace moetier {
 
@@ -33,17 +33,20 @@ struct ReloadReport {
 };
 
 // The collaborators of every service. Lifetime: RpcServer owns it and what it refers to, except the
-// core and the clock, which outlive the server. Threads: immutable; its members are their own.
+// core, the clock, the book and the counters, which outlive the server. Threads: immutable; its
+// members are their own.
 struct ServiceContext {
   DaemonCore& core;
   const Clock& clock;
   spdlog::logger& log;
   SessionRegistry& sessions;
+  SessionBook& book;
   ReplyCounters& counters;
   AdminWorker& admin;
   GrantLimits limits;
   uint32_t lanes = 0;
   std::string version;
+  std::string fast_lane_address;  // for grants; empty when there is none
   TimePoint started{};
   std::vector<std::string> model_roots;
   std::function<Result<ReloadReport>()> reload;

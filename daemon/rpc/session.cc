@@ -9,12 +9,12 @@ Status Session::AddStream(const std::shared_ptr<SessionStream>& stream) {
   if (ended_) {
     return Error{
         ErrorCode::kUnavailable, Reason::kUnknownSession,
-        fmt::format("session {} has ended with its Attach stream; attach again", Raw(options_.id))};
+        fmt::format("session {} has ended with its Attach stream; attach again", Raw(id()))};
   }
   if (streams_.size() >= options_.max_streams) {
     return Error{ErrorCode::kExhausted, Reason::kQuota,
-                 fmt::format("session {} has {} Decode streams open, the most allowed",
-                             Raw(options_.id), streams_.size())};
+                 fmt::format("session {} has {} Decode streams open, the most allowed", Raw(id()),
+                             streams_.size())};
   }
   streams_.push_back(stream);
   return Ok{};

@@ -1,17 +1,15 @@
 #ifndef MOETIER_DAEMON_RPC_SESSION_H_
 #define MOETIER_DAEMON_RPC_SESSION_H_
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "daemon/transport/session_book.h"
 #include "moetier/v1/experts.pb.h"
 
 namespace moetier {
@@ -42,22 +40,11 @@ class SessionEventSink {
 class Session {
  public:
   struct Options {
-    SessionId id{};
+    std::shared_ptr<const SessionRecord> record;
     std::string token;  // kSessionTokenBytes random bytes
-    std::string client;
-    ModelInfo model;  // as it was at Attach
+    ModelInfo model;    // as it was at Attach
     uint32_t max_streams = 0;
-    TimePoint since{};
-    std::chrono::system_clock::time_point wall_since{};
     std::weak_ptr<SessionEventSink> events;
-  };
-
-  // Gauges and counters for the status only, so that relaxed order suffices.
-  struct Counters {
-    std::atomic<uint32_t> in_flight{0};
-    std::atomic<uint64_t> requests{0};
-    std::atomic<uint64_t> rows{0};
-    std::atomic<uint64_t> faults{0};
   };
 
   explicit Session(Options options) : options_(std::move(options)) {}
@@ -72,15 +59,14 @@ class Session {
   void DrainStreams(const Error& why);
 
   [[nodiscard]] const Options& options() const { return options_; }
-  [[nodiscard]] SessionId id() const { return options_.id; }
+  [[nodiscard]] SessionId id() const { return options_.record->id; }
   [[nodiscard]] const ModelInfo& model() const { return options_.model; }
-  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] SessionRecord::Counters& counters() const { return options_.record->counters; }
 
  private:
   [[nodiscard]] std::vector<std::shared_ptr<SessionStream>> LiveStreams() REQUIRES(mu_);
 
   const Options options_;
-  Counters counters_;
   Mutex mu_;
   bool ended_ GUARDED_BY(mu_) = false;
   std::vector<std::weak_ptr<SessionStream>> streams_ GUARDED_BY(mu_);

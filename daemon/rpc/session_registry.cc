@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/wire_text.h"
 
 namespace moetier {
 namespace {
@@ -40,16 +40,17 @@ Result<std::shared_ptr<Session>> SessionRegistry::Open(std::string client, const
   ASSIGN_OR_RETURN(std::string token, RandomToken());
   const MutexLock lock(mu_);
   RETURN_IF_ERROR(CheckRoom());
-  const SessionId id{++last_id_};
-  auto session =
-      std::make_shared<Session>(Session::Options{.id = id,
-                                                 .token = std::move(token),
-                                                 .client = std::move(client),
-                                                 .model = model,
-                                                 .max_streams = options_.max_streams,
-                                                 .since = clock_.Now(),
-                                                 .wall_since = std::chrono::system_clock::now(),
-                                                 .events = std::move(events)});
+  auto record = book_.Open({.client = std::move(client),
+                            .model = model.id,
+                            .model_name = model.name,
+                            .transport = "grpc",
+                            .since = clock_.Now()});
+  const SessionId id = record->id;
+  auto session = std::make_shared<Session>(Session::Options{.record = std::move(record),
+                                                            .token = std::move(token),
+                                                            .model = model,
+                                                            .max_streams = options_.max_streams,
+                                                            .events = std::move(events)});
   sessions_.emplace(id, session);
   return session;
 }
@@ -79,6 +80,7 @@ void SessionRegistry::Close(SessionId id) {
     session = std::move(found->second);
     sessions_.erase(found);
   }
+  book_.Close(id);
   session->End({ErrorCode::kUnavailable, Reason::kUnknownSession,
                 fmt::format("session {} has ended with its Attach stream; attach again", Raw(id))});
   core_.SessionEnded(id);
@@ -87,6 +89,7 @@ void SessionRegistry::Close(SessionId id) {
 void SessionRegistry::BeginDrain(const std::string& message) {
   {
     const MutexLock lock(mu_);
+    if (draining_) return;
     draining_ = true;
   }
   v1::SessionEvent event;

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "daemon/rpc/session.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "daemon/transport/session_book.h"
 
 namespace moetier {
 
@@ -24,8 +25,8 @@ class SessionRegistry {
     uint32_t max_streams = 0;  // Decode streams of one session
   };
 
-  SessionRegistry(DaemonCore& core, const Clock& clock, const Options& options)
-      : core_(core), clock_(clock), options_(options) {}
+  SessionRegistry(DaemonCore& core, const Clock& clock, SessionBook& book, const Options& options)
+      : core_(core), clock_(clock), book_(book), options_(options) {}
 
   // kExhausted, kQuota when there are max_sessions; kUnavailable, kDraining after BeginDrain.
   Result<std::shared_ptr<Session>> Open(std::string client, const ModelInfo& model,
@@ -38,6 +39,7 @@ class SessionRegistry {
   void Close(SessionId id);
 
   // Refuses new sessions and tells those that live, by the Draining event.
+  // Once; more do no harm.
   void BeginDrain(const std::string& message);
   // Ends all streams: Decode streams once they have answered what they have read, Attach streams
   // after their queued events. A session is closed as its Attach stream ends.
@@ -52,10 +54,10 @@ class SessionRegistry {
 
   DaemonCore& core_;
   const Clock& clock_;
+  SessionBook& book_;
   const Options options_;
   mutable Mutex mu_;
   bool draining_ GUARDED_BY(mu_) = false;
-  uint64_t last_id_ GUARDED_BY(mu_) = 0;
   std::map<SessionId, std::shared_ptr<Session>> sessions_ GUARDED_BY(mu_);
 };
 

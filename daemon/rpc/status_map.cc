@@ -1,38 +1,13 @@
 #include "daemon/rpc/status_map.h"
 
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/status_number.h"
+#include "daemon/transport/wire_text.h"
 
 namespace moetier {
 namespace {
 
 grpc::StatusCode ToGrpcCode(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return grpc::StatusCode::INVALID_ARGUMENT;
-    case ErrorCode::kNotFound:
-      return grpc::StatusCode::NOT_FOUND;
-    case ErrorCode::kAlreadyExists:
-      return grpc::StatusCode::ALREADY_EXISTS;
-    case ErrorCode::kFailedPrecondition:
-      return grpc::StatusCode::FAILED_PRECONDITION;
-    case ErrorCode::kExhausted:
-      return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case ErrorCode::kDataLoss:
-      return grpc::StatusCode::DATA_LOSS;
-    case ErrorCode::kUnavailable:
-      return grpc::StatusCode::UNAVAILABLE;
-    case ErrorCode::kDeadlineExceeded:
-      return grpc::StatusCode::DEADLINE_EXCEEDED;
-    case ErrorCode::kCancelled:
-      return grpc::StatusCode::CANCELLED;
-    case ErrorCode::kPermissionDenied:
-      return grpc::StatusCode::PERMISSION_DENIED;
-    case ErrorCode::kUnimplemented:
-      return grpc::StatusCode::UNIMPLEMENTED;
-    case ErrorCode::kInternal:
-      break;
-  }
-  return grpc::StatusCode::INTERNAL;
+  return static_cast<grpc::StatusCode>(StatusNumber(code));  // a test compares the numbers
 }
 
 }  // namespace
@@ -43,7 +18,7 @@ v1::Reason ToProto(Reason reason) {
 
 v1::Fault ToFault(const Error& error, const FaultPlace& place) {
   v1::Fault fault;
-  fault.set_code(static_cast<uint32_t>(ToGrpcCode(error.code)));
+  fault.set_code(StatusNumber(error.code));
   fault.set_reason(ToProto(error.reason));
   fault.set_message(WireText(error.message));
   fault.set_field(place.field);

@@ -3,23 +3,15 @@
 
 #include <grpcpp/support/status.h>
 
-#include <cstdint>
 #include <optional>
-#include <string>
 
 #include "base/result.h"
+#include "daemon/transport/layer_request.h"
 #include "moetier/v1/common.pb.h"
 
-// The only place that knows gRPC's status codes.
+// The only place that knows gRPC's status type.
 
 namespace moetier {
-
-// Where in a request a fault lies.
-struct FaultPlace {
-  std::string field = {};  // empty: nowhere in particular
-  std::optional<uint32_t> row = std::nullopt;
-  std::optional<uint32_t> expert = std::nullopt;  // as the request had it
-};
 
 v1::Reason ToProto(Reason reason);
 

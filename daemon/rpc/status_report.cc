@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "daemon/rpc/model_messages.h"
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/wire_text.h"
 
 namespace moetier {
 namespace {
@@ -154,21 +154,22 @@ void StatusReport::FillModels(const StatusSnapshot& core, v1::StatusReply& reply
 
 void StatusReport::FillSessions(v1::StatusReply& reply) const {
   const TimePoint now = context_.clock.Now();
-  for (const std::shared_ptr<Session>& session : context_.sessions.sessions()) {
+  for (const std::shared_ptr<const SessionRecord>& session : context_.book.sessions()) {
+    const SessionRecord::Counters& counters = session->counters;
     v1::SessionStatus& entry = *reply.add_sessions();
-    const Session::Options& options = session->options();
-    entry.set_id(Raw(options.id));
-    entry.set_client(options.client);
-    entry.set_model(Raw(options.model.id));
-    entry.set_model_name(WireText(options.model.name));
-    entry.set_in_flight(session->counters().in_flight.load(std::memory_order_relaxed));
-    entry.set_requests(session->counters().requests.load(std::memory_order_relaxed));
-    entry.set_rows(session->counters().rows.load(std::memory_order_relaxed));
-    entry.set_faults(session->counters().faults.load(std::memory_order_relaxed));
+    entry.set_id(Raw(session->id));
+    entry.set_client(WireText(session->client));
+    entry.set_model(Raw(session->model));
+    entry.set_model_name(WireText(session->model_name));
+    entry.set_transport(session->transport);
+    entry.set_in_flight(counters.in_flight.load(std::memory_order_relaxed));
+    entry.set_requests(counters.requests.load(std::memory_order_relaxed));
+    entry.set_rows(counters.rows.load(std::memory_order_relaxed));
+    entry.set_faults(counters.faults.load(std::memory_order_relaxed));
     entry.set_age_seconds(
-        static_cast<uint64_t>(duration_cast<std::chrono::seconds>(now - options.since).count()));
+        static_cast<uint64_t>(duration_cast<std::chrono::seconds>(now - session->since).count()));
     entry.set_since_unix_ms(
-        duration_cast<std::chrono::milliseconds>(options.wall_since.time_since_epoch()).count());
+        duration_cast<std::chrono::milliseconds>(session->wall_since.time_since_epoch()).count());
   }
 }
 

@@ -10,7 +10,7 @@
 #include "base/file_io.h"
 #include "base/unique_fd.h"
 #include "daemon/rpc/status_map.h"
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/wire_text.h"
 
 namespace moetier {
 namespace {

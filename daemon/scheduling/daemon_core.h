@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "daemon/scheduling/call_source.h"
 #include "daemon/scheduling/layer_call.h"
 #include "daemon/scheduling/status_snapshot.h"
 #include "tiers/store/expert_store.h"
@@ -89,6 +90,12 @@ class DaemonCore {
   virtual Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) = 0;
 
   [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
+
+  // The executor looks at `source` from now on; there may be one. An error when the host gives no
+  // descriptor to wait with.
+  virtual Status AddCallSource(CallSource& source) = 0;
+  // Returns when the source will not be called any more; calls that it gave are still answered.
+  virtual void RemoveCallSource(CallSource& source) = 0;
 
   // The session is over: its queued calls end with kCancelled, whatever it held is freed.
   virtual void SessionEnded(SessionId session) = 0;

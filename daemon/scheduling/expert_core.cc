@@ -241,6 +241,10 @@ StatusSnapshot ExpertCore::Snapshot() const {
   return snapshot;
 }
 
+Status ExpertCore::AddCallSource(CallSource& source) { return executor_.SetSource(source); }
+
+void ExpertCore::RemoveCallSource(CallSource& source) { executor_.ClearSource(source); }
+
 void ExpertCore::SessionEnded(SessionId session) { executor_.EndSession(session); }
 
 void ExpertCore::Drain() { executor_.Stop(); }

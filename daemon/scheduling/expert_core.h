@@ -61,6 +61,8 @@ class ExpertCore final : public DaemonCore {
   Status Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
   Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
+  Status AddCallSource(CallSource& source) override;
+  void RemoveCallSource(CallSource& source) override;
   void SessionEnded(SessionId session) override;
   void Drain() override;
 

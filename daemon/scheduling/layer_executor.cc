@@ -133,13 +133,14 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
 void LayerExecutor::Loop() {
   while (true) {
     TakeMessages();
+    PollSource();
     AnswerEarly();
     Admit();
     AdvanceChanged();
     if (ComputeSome()) continue;
     RemoveIdleModels();
     if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
-    mailbox_.Wait(EarliestDeadline());
+    Rest();
   }
   MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
   running_ = false;

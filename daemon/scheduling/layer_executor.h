@@ -4,6 +4,7 @@
 #include <spdlog/logger.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "daemon/scheduling/call_source.h"
 #include "daemon/scheduling/cpu_lane.h"
 #include "daemon/scheduling/layer_batch.h"
 #include "daemon/scheduling/layer_call.h"
@@ -32,11 +34,14 @@ namespace moetier {
 //           other public methods only send it messages. Callbacks run on it and must not block.
 // Lifetime: Stop (or the destructor) drains: what was accepted is answered first. The reader that
 //           serves the loader must outlive Stop.
-class LayerExecutor final : public LoadListener {
+class LayerExecutor final : public LoadListener, public CallSink {
  public:
   struct Options {
     uint32_t max_queued_calls = 1024;  // accepted and not yet answered
     uint32_t max_active_batches = 16;  // each holds a piece of results
+    // How long it looks at a source that has clients before it sleeps; a wake-up costs its caller
+    // some 10 us. 0: sleep at once.
+    std::chrono::microseconds spin{20};
   };
 
   LayerExecutor(const Options& options, const Clock& clock, spdlog::logger& log, CpuLane& lane);
@@ -84,6 +89,13 @@ class LayerExecutor final : public LoadListener {
 
   void OnLoad(LoadDone done) override;
 
+  // Looks at `source` from now on; there is at most one. An error when no descriptor can be had.
+  Status SetSource(CallSource& source);
+  // Returns when it does not look any more.
+  void ClearSource(CallSource& source);
+  // For the source, from Poll.
+  Status Take(LayerCall call, LayerDone done) override;
+
  private:
   struct NewCall {
     PendingCall pending;
@@ -130,6 +142,10 @@ class LayerExecutor final : public LoadListener {
 
   void Loop();
   void TakeMessages();
+  void PollSource();
+  void Rest();
+  [[nodiscard]] bool SpinForWork();
+  [[nodiscard]] uint32_t Room() const;
   void AnswerEarly();
   [[nodiscard]] std::optional<TimePoint> EarliestDeadline() const;
   void Admit();
@@ -165,6 +181,7 @@ class LayerExecutor final : public LoadListener {
   bool running_ GUARDED_BY(lifecycle_mu_) = false;
 
   // The executor thread's own.
+  CallSource* source_ = nullptr;
   std::vector<Message> messages_;
   CommandList commands_;
   std::deque<PendingCall> queue_;

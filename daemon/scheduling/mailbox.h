@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/result.h"
+#include "daemon/scheduling/mailbox_wake.h"
 
 namespace moetier {
 
@@ -17,13 +19,22 @@ template <typename Message>
 class Mailbox {
  public:
   void Send(Message message) EXCLUDES(mu_) {
+    bool wake = false;
     {
       MutexLock lock(mu_);
       messages_.push_back(std::move(message));
       pending_.store(true, std::memory_order_release);
+      wake = std::exchange(waits_with_descriptor_, false);
     }
-    arrived_.notify_one();
+    if (wake) {
+      wake_.Ring();
+    } else {
+      arrived_.notify_one();
+    }
   }
+
+  // Whether Drain would find something.
+  [[nodiscard]] bool HasMail() const { return pending_.load(std::memory_order_acquire); }
 
   // Swaps all that has arrived into `out` (cleared first). Never waits.
   void Drain(std::vector<Message>& out) EXCLUDES(mu_) {
@@ -46,10 +57,26 @@ class Mailbox {
     }
   }
 
+  // Once before the first WaitWith, on the owner's thread.
+  Status EnableWaitWith() { return wake_.Open(); }
+  // Waits like Wait, but also ends when `descriptor` is readable.
+  void WaitWith(int descriptor, std::optional<TimePoint> deadline) EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      if (!messages_.empty()) return;
+      waits_with_descriptor_ = true;
+    }
+    wake_.WaitWith(descriptor, deadline);
+    MutexLock lock(mu_);
+    waits_with_descriptor_ = false;
+  }
+
  private:
   Mutex mu_;
   ConditionVariable arrived_;
   std::vector<Message> messages_ GUARDED_BY(mu_);
+  bool waits_with_descriptor_ GUARDED_BY(mu_) = false;
+  MailboxWake wake_;                  // opened before the owner first waits with it, then only rung
   std::atomic<bool> pending_{false};  // acquire/release: lets the owner look without the lock
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "daemon/rpc/request_validation.h"
+#include "daemon/rpc/status_map.h"
 #include "moetier/v1/operator.pb.h"
 #include "tests/support/small_model.h"
 
@@ -63,7 +64,7 @@ void TryPinRequest(std::span<const uint8_t> bytes, const ModelGeometry& geometry
   FaultPlace place;
   const std::span<const uint32_t> named(request.experts().data(),
                                         static_cast<size_t>(request.experts_size()));
-  const auto experts = ValidateExperts(request.layer(), named, geometry, place);
+  const auto experts = CheckExperts(request.layer(), named, geometry, place);
   if (!experts) return CheckRefusal(experts.error(), place);
   for (const ExpertIndex expert : *experts) MOE_CHECK(Raw(expert) < 8, "expert {}", Raw(expert));
 }

@@ -61,6 +61,9 @@ names_set() {
 for set in $sets; do
   check "field_29: the status names $set" names_set "$set"
 done
+check "over the fast lane" same "$(model packed 25% lru)"$'\n'"$(machine auto 2)" -- --rows 1 --fastlane
+check "8 sessions over the fast lane, 64 rows" \
+  same "$(model packed 25% lru)"$'\n'"$(machine auto 2)" -- --rows 64 --sessions 8 --fastlane
 check "tuned kernels" same "$(model packed 100% lru)"$'\n'"cpu: {tune: true}" -- --rows 8 --sessions 2
 
 # Room for one call a size class, and not one expert less.

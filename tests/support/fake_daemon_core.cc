@@ -269,6 +269,12 @@ Status FakeDaemonCore::Unpin(ModelId model, LayerIndex layer,
 
 StatusSnapshot FakeDaemonCore::Snapshot() const { return snapshot_; }
 
+Status FakeDaemonCore::AddCallSource(CallSource& /*source*/) {
+  return Error{ErrorCode::kUnimplemented, Reason::kNotYet, "the fake core polls no source"};
+}
+
+void FakeDaemonCore::RemoveCallSource(CallSource& /*source*/) {}
+
 void FakeDaemonCore::SessionEnded(SessionId session) {
   const MutexLock lock(mu_);
   ended_.push_back(session);

@@ -56,6 +56,9 @@ class FakeDaemonCore final : public DaemonCore {
   Status Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
   Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
+  // It has no executor that could look at one.
+  Status AddCallSource(CallSource& source) override;
+  void RemoveCallSource(CallSource& source) override;
   void SessionEnded(SessionId session) override;
   // Waits for the answers of the held calls, which it starts unless the test wants to.
   void Drain() override;

@@ -26,7 +26,7 @@ v1::Reason ReasonOf(const grpc::Status& status) {
 
 RpcFixture::RpcFixture(RpcServer::Options options) : socket_path(folder.path() + "/run/socket") {
   options.socket.path = socket_path;
-  auto started = RpcServer::Start(core, clock, log, std::move(options));
+  auto started = RpcServer::Start(core, clock, log, book, counters, std::move(options));
   MOE_CHECK(started.has_value(), "{}", started.error().message);
   server = *std::move(started);
 }

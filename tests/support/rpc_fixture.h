@@ -31,6 +31,8 @@ struct RpcFixture {
   FakeDaemonCore core;
   SteadyClock clock;
   spdlog::logger log{"test"};  // no sinks
+  SessionBook book;
+  ReplyCounters counters;
   std::string socket_path;
   std::unique_ptr<RpcServer> server;
 };

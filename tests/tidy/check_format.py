@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks C++ sources with clang-format, version 14 as the style asks.
+"""Checks C and C++ sources with clang-format, version 14 as the style asks.
 Exit status: 0 all formatted, 1 some are not, 77 there is no clang-format 14 (ctest: skipped)."""
 
 import re
@@ -9,7 +9,7 @@ import sys
 
 from source_tree import ROOT, list_paths
 
-SUFFIXES = (".h", ".cc")
+SUFFIXES = (".h", ".cc", ".c")
 SKIP = 77
 
 

@@ -40,11 +40,15 @@ ARROWS = {
     "config": {"base"},
     "tiers": {"base", "kernels", "registry"},
     "daemon/scheduling": {"base", "kernels", "registry", "tiers"},
-    "daemon/rpc": {"base", "kernels", "registry", "tiers", "daemon/scheduling", "moetier"},
+    "daemon/transport": {"base", "kernels", "registry", "tiers", "daemon/scheduling"},
+    "daemon/rpc": {"base", "kernels", "registry", "tiers", "daemon/scheduling",
+                   "daemon/transport", "moetier"},
+    "daemon/fastlane": {"base", "kernels", "registry", "tiers", "daemon/scheduling",
+                        "daemon/transport", "moetier"},
     "daemon/ctl": {"base", "kernels", "registry", "tiers", "config", "daemon/rpc", "moetier"},
     # The composition root knows everything but the tool.
     "daemon": {"base", "kernels", "registry", "tiers", "config", "daemon/scheduling",
-               "daemon/rpc", "moetier"},
+               "daemon/transport", "daemon/fastlane", "daemon/rpc", "moetier"},
 }
 PROJECT_FOLDERS = sorted(list(ARROWS) + ["moetier", "tests"], key=len, reverse=True)
 

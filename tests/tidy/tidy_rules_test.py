@@ -21,6 +21,10 @@ class TidyRules(unittest.TestCase):
                  ("kernels/cpu/a.cc", "config/config.h"), ("config/a.cc", "kernels/layout.h"),
                  ("tiers/a.cc", "daemon/scheduling/x.h"), ("tiers/nvme/a.cc", "config/config.h"),
                  ("daemon/scheduling/a.cc", "daemon/rpc/x.h"),
+                 ("daemon/scheduling/a.cc", "daemon/transport/x.h"),
+                 ("daemon/transport/a.cc", "daemon/rpc/x.h"),
+                 ("daemon/transport/a.cc", "moetier/fastlane_wire.h"),
+                 ("daemon/fastlane/a.cc", "daemon/rpc/x.h"),
                  ("daemon/scheduling/a.cc", "moetier/v1/experts.pb.h"),
                  ("daemon/rpc/a.cc", "config/config.h"), ("daemon/rpc/a.cc", "daemon/ctl/x.h"),
                  ("daemon/main.cc", "daemon/ctl/x.h"), ("base/a.cc", "tests/support/x.h")]
@@ -33,6 +37,9 @@ class TidyRules(unittest.TestCase):
         right = [("base/a.h", "base/b.h"), ("kernels/a.h", "base/b.h"),
                  ("tiers/store/a.cc", "kernels/layout.h"), ("tiers/a.cc", "tiers/nvme/b.h"),
                  ("daemon/rpc/a.cc", "daemon/scheduling/b.h"),
+                 ("daemon/rpc/a.cc", "daemon/transport/b.h"),
+                 ("daemon/fastlane/a.cc", "daemon/transport/b.h"),
+                 ("daemon/fastlane/a.cc", "moetier/fastlane_wire.h"),
                  ("daemon/rpc/a.cc", "moetier/v1/experts.pb.h"),
                  ("daemon/main.cc", "config/config.h"), ("tests/unit/base/a.cc", "daemon/rpc/b.h")]
         for path, header in right:

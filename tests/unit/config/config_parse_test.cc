@@ -89,6 +89,7 @@ cpu: {workers: 3, instruction_set: avx2, tune: false}
 nvme: {engine: preadv, mode: buffered, queue_depth: 7}
 memory: {arena: shared, huge_pages: false, lock: true}
 limits: {sessions: 1, max_rows: 2, max_in_flight: 3, max_message_bytes: 1MiB, queue: 5}
+fastlane: {enabled: false, max_sessions: 6, max_rows: 7, max_in_flight: 8, spin_us: 9}
 log: {level: error}
 watchdog: false
 )",
@@ -122,6 +123,11 @@ watchdog: false
                                       .max_in_flight = 3,
                                       .max_message_bytes = 1_MiB,
                                       .queue = 5});
+  CHECK(config.fast_lane == FastLaneConfig{.enabled = false,
+                                           .max_sessions = 6,
+                                           .max_rows = 7,
+                                           .max_in_flight = 8,
+                                           .spin_us = 9});
   CHECK(config.log_level == LogLevel::kError);
   CHECK(!config.watchdog);
 }
@@ -134,7 +140,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "instruction_set, tune"},
       {"zzzzzz: 3\n",
        "f.yaml:1: zzzzzz: unknown key; allowed: state_directory, socket, tcp, store_root, models, "
-       "cpu, nvme, memory, limits, log, watchdog"},
+       "cpu, nvme, memory, limits, fastlane, log, watchdog"},
       {"cpu: {workers: 0}",
        "f.yaml:1: cpu.workers: `0` is not a number of threads; allowed: auto, "
        "1 to 1024"},

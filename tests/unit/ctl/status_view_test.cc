@@ -47,6 +47,7 @@ v1::StatusReply Sample() {
   v1::SessionStatus& session = *status.add_sessions();
   session.set_id(3);
   session.set_client("engine");
+  session.set_transport("fastlane");
   session.set_requests(50);
   return status;
 }

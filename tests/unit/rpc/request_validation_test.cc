@@ -5,8 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
-#include "daemon/rpc/hidden_rows.h"
+#include "daemon/transport/hidden_rows.h"
 #include "tests/support/small_model.h"
 
 namespace moetier {
@@ -223,26 +224,26 @@ TEST_CASE("Hidden rows: f16 becomes its exact f32 value", "[rpc]") {
       {0x3C00, 1.0f},          {0xC000, -2.0f},    {0x7BFF, 65504.0f},    {0x0001, 0x1p-24f},
       {0x83FF, -0x1.ff8p-15f}, {0x0400, 0x1p-14f}, {0x3555, 0x1.554p-2f}, {0x8000, -0.0f}};
   for (const auto& [half, value] : known) {
-    const std::string bytes(reinterpret_cast<const char*>(&half), sizeof(half));
-    const std::vector<float> decoded = DecodeValues(v1::DTYPE_F16, bytes);
+    const std::vector<float> decoded =
+        DecodeValues(HiddenType::kF16, std::as_bytes(std::span(&half, 1)));
     REQUIRE(decoded.size() == 1);
     CHECK(std::bit_cast<uint32_t>(decoded[0]) == std::bit_cast<uint32_t>(value));
   }
 }
 
 TEST_CASE("Hidden rows: Inf and NaN of f16 and bf16 are found", "[rpc]") {
-  for (const auto& [type, word] :
-       {std::pair{v1::DTYPE_F16, uint16_t{0x7C00}}, std::pair{v1::DTYPE_F16, uint16_t{0xFE01}},
-        std::pair{v1::DTYPE_BF16, uint16_t{0x7F80}}, std::pair{v1::DTYPE_BF16, uint16_t{0xFFC1}}}) {
-    const std::string bytes(reinterpret_cast<const char*>(&word), sizeof(word));
-    CHECK(FindNonFinite(DecodeValues(type, bytes)) == size_t{0});
+  for (const auto& [type, word] : {std::pair{HiddenType::kF16, uint16_t{0x7C00}},
+                                   std::pair{HiddenType::kF16, uint16_t{0xFE01}},
+                                   std::pair{HiddenType::kBF16, uint16_t{0x7F80}},
+                                   std::pair{HiddenType::kBF16, uint16_t{0xFFC1}}}) {
+    CHECK(FindNonFinite(DecodeValues(type, std::as_bytes(std::span(&word, 1)))) == size_t{0});
   }
 }
 
 TEST_CASE("Hidden rows: bf16 is the upper half of an f32", "[rpc]") {
   const uint16_t word = 0xC0A0;  // -5
-  const std::string bytes(reinterpret_cast<const char*>(&word), sizeof(word));
-  CHECK(DecodeValues(v1::DTYPE_BF16, bytes) == std::vector<float>{-5.0f});
+  CHECK(DecodeValues(HiddenType::kBF16, std::as_bytes(std::span(&word, 1))) ==
+        std::vector<float>{-5.0f});
 }
 
 TEST_CASE("Request validation: a 16-bit message has two bytes a value", "[rpc]") {
@@ -259,18 +260,18 @@ TEST_CASE("Request validation: a 16-bit message has two bytes a value", "[rpc]")
 TEST_CASE("Expert lists: none names all of the layer, a bad one is refused", "[rpc]") {
   FaultPlace place;
   const ModelGeometry geometry = SmallGeometry();
-  const auto all = ValidateExperts(3, {}, geometry, place);
+  const auto all = CheckExperts(3, {}, geometry, place);
   REQUIRE(all.has_value());
   CHECK(all->size() == 4);
   const std::vector<uint32_t> named = {2, 0};
-  const auto some = ValidateExperts(3, named, geometry, place);
+  const auto some = CheckExperts(3, named, geometry, place);
   REQUIRE(some.has_value());
   CHECK(*some == std::vector<ExpertIndex>{ExpertIndex{2}, ExpertIndex{0}});
   const std::vector<uint32_t> twice = {2, 2};
-  CHECK(ValidateExperts(3, twice, geometry, place).error().reason == Reason::kDuplicateExpert);
+  CHECK(CheckExperts(3, twice, geometry, place).error().reason == Reason::kDuplicateExpert);
   const std::vector<uint32_t> beyond = {4};
-  CHECK(ValidateExperts(3, beyond, geometry, place).error().reason == Reason::kBadExpertId);
-  CHECK(ValidateExperts(4, {}, geometry, place).error().reason == Reason::kUnknownLayer);
+  CHECK(CheckExperts(3, beyond, geometry, place).error().reason == Reason::kBadExpertId);
+  CHECK(CheckExperts(4, {}, geometry, place).error().reason == Reason::kUnknownLayer);
 }
 
 }  // namespace moetier

@@ -7,8 +7,8 @@
 
 #include "daemon/rpc/state_lock.h"
 #include "daemon/rpc/tcp_credentials.h"
-#include "daemon/rpc/unix_socket.h"
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/unix_socket.h"
+#include "daemon/transport/wire_text.h"
 #include "tests/support/rpc_fixture.h"
 
 namespace moetier {
@@ -131,11 +131,13 @@ TEST_CASE("TCP: Start refuses a bad listener and leaves no socket behind", "[rpc
   FakeDaemonCore core;
   const SteadyClock clock;
   spdlog::logger log("test");
+  SessionBook book;
+  ReplyCounters counters;
   RpcServer::Options options = RpcFixture::DefaultOptions();
   options.socket.path = folder.path() + "/s";
   options.tcp.emplace();
   options.tcp->address = "127.0.0.1:0";
-  const auto server = RpcServer::Start(core, clock, log, options);
+  const auto server = RpcServer::Start(core, clock, log, book, counters, options);
   REQUIRE_FALSE(server.has_value());
   CHECK(server.error().reason == Reason::kBadConfig);
   CHECK_FALSE(std::filesystem::exists(options.socket.path));

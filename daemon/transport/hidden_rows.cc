@@ -1,4 +1,4 @@
-#include "daemon/rpc/hidden_rows.h"
+#include "daemon/transport/hidden_rows.h"
 
 #include <bit>
 #include <cstddef>
@@ -26,7 +26,7 @@ float FromHalf(uint16_t half) {
 float FromBFloat(uint16_t value) { return std::bit_cast<float>(uint32_t{value} << 16); }
 
 template <typename Convert>
-void DecodeWords(std::string_view bytes, std::span<float> out, Convert convert) {
+void DecodeWords(std::span<const std::byte> bytes, std::span<float> out, Convert convert) {
   for (size_t i = 0; i < out.size(); ++i) {
     uint16_t word;
     std::memcpy(&word, bytes.data() + 2 * i, sizeof(word));
@@ -40,26 +40,25 @@ bool IsFinite(float value) {
 
 }  // namespace
 
-std::optional<uint32_t> BytesPerValue(v1::DType type) {
+std::optional<uint32_t> BytesPerValue(HiddenType type) {
   switch (type) {
-    case v1::DTYPE_F32:
+    case HiddenType::kF32:
       return 4;
-    case v1::DTYPE_F16:
-    case v1::DTYPE_BF16:
+    case HiddenType::kF16:
+    case HiddenType::kBF16:
       return 2;
-    default:
-      return std::nullopt;
   }
+  return std::nullopt;
 }
 
-std::vector<float> DecodeValues(v1::DType type, std::string_view bytes) {
-  if (type == v1::DTYPE_F32) {
+std::vector<float> DecodeValues(HiddenType type, std::span<const std::byte> bytes) {
+  if (type == HiddenType::kF32) {
     std::vector<float> values(bytes.size() / sizeof(float));
     if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
     return values;
   }
   std::vector<float> values(bytes.size() / 2);
-  if (type == v1::DTYPE_F16) {
+  if (type == HiddenType::kF16) {
     DecodeWords(bytes, values, FromHalf);
   } else {
     DecodeWords(bytes, values, FromBFloat);

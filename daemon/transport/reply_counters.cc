@@ -1,4 +1,4 @@
-#include "daemon/rpc/reply_counters.h"
+#include "daemon/transport/reply_counters.h"
 
 namespace moetier {
 

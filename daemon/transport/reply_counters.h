@@ -1,5 +1,5 @@
-#ifndef MOETIER_DAEMON_RPC_REPLY_COUNTERS_H_
-#define MOETIER_DAEMON_RPC_REPLY_COUNTERS_H_
+#ifndef MOETIER_DAEMON_TRANSPORT_REPLY_COUNTERS_H_
+#define MOETIER_DAEMON_TRANSPORT_REPLY_COUNTERS_H_
 
 #include <cstdint>
 #include <map>
@@ -40,4 +40,4 @@ class ReplyCounters {
 
 }  // namespace moetier
 
-#endif  // MOETIER_DAEMON_RPC_REPLY_COUNTERS_H_
+#endif  // MOETIER_DAEMON_TRANSPORT_REPLY_COUNTERS_H_

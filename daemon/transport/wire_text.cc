@@ -1,4 +1,4 @@
-#include "daemon/rpc/wire_text.h"
+#include "daemon/transport/wire_text.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,12 +29,12 @@ size_t SequenceLength(std::string_view text, size_t at) {
 
 }  // namespace
 
-std::string WireText(std::string_view text) {
+std::string WireText(std::string_view text, size_t limit) {
   std::string out;
   size_t at = 0;
   while (at < text.size()) {
     const size_t length = SequenceLength(text, at);
-    if (out.size() + (length == 0 ? 1 : length) > kMaxWireText) break;
+    if (out.size() + (length == 0 ? 1 : length) > limit) break;
     if (length == 0) {
       out.push_back('?');
       ++at;

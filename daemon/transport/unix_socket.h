@@ -1,5 +1,5 @@
-#ifndef MOETIER_DAEMON_RPC_UNIX_SOCKET_H_
-#define MOETIER_DAEMON_RPC_UNIX_SOCKET_H_
+#ifndef MOETIER_DAEMON_TRANSPORT_UNIX_SOCKET_H_
+#define MOETIER_DAEMON_TRANSPORT_UNIX_SOCKET_H_
 
 #include <sys/stat.h>
 
@@ -40,4 +40,4 @@ Status OpenUnixSocket(const UnixSocketOptions& options);
 
 }  // namespace moetier
 
-#endif  // MOETIER_DAEMON_RPC_UNIX_SOCKET_H_
+#endif  // MOETIER_DAEMON_TRANSPORT_UNIX_SOCKET_H_

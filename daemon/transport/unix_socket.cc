@@ -1,4 +1,4 @@
-#include "daemon/rpc/unix_socket.h"
+#include "daemon/transport/unix_socket.h"
 
 #include <grp.h>
 #include <sys/un.h>

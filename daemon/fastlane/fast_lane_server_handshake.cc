@@ -1,0 +1,166 @@
+// FastLaneServer's handshake: from HELLO to GRANT or REFUSE.
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/fastlane/fast_lane_server.h"
+#include "daemon/transport/model_choice.h"
+
+namespace moetier {
+
+void FastLaneServer::OnHello(uint64_t number, Connection& connection, LaneMessage message) {
+  const Status taken = TakeHello(number, connection, std::move(message));
+  if (!taken) Refuse(number, taken.error());
+}
+
+Status FastLaneServer::TakeHello(uint64_t number, Connection& connection, LaneMessage message) {
+  if (message.cut) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kTooLarge,
+                 fmt::format("HELLO: more than {} bytes or {} files", MOETIER_WIRE_MAX_MESSAGE,
+                             MOETIER_WIRE_MAX_FILES)};
+  }
+  ASSIGN_OR_RETURN(connection.hello, ParseHello(message.bytes));
+  const Hello& hello = connection.hello;
+  if (hello.file_count != message.files.size()) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kBadShape,
+                 fmt::format("HELLO: file_count = {}, and {} descriptors came", hello.file_count,
+                             message.files.size())};
+  }
+  RETURN_IF_ERROR(CheckRoom());
+  if (hello.model.empty() && hello.fingerprint != 0) {
+    if (std::optional<ModelInfo> model = FindServing(core_, hello.fingerprint)) {
+      Conclude(number, *std::move(model));
+      return Ok{};
+    }
+    if (message.files.empty()) {
+      return Error{
+          ErrorCode::kNotFound, Reason::kUnknownModel,
+          fmt::format("no model with the fingerprint {:016x} is loaded", hello.fingerprint)};
+    }
+  }
+  if (hello.model.empty() && !message.files.empty()) {
+    return ResolveFiles(number, connection, std::move(message.files));
+  }
+  Conclude(number, ChooseModel(core_, hello.model));
+  return Ok{};
+}
+
+Status FastLaneServer::ResolveFiles(uint64_t number, Connection& connection,
+                                    std::vector<UniqueFd> files) {
+  connection.wanted = std::make_shared<std::atomic<bool>>(true);
+  connection.stage = Stage::kResolving;
+  return resolver_->Resolve(
+      std::move(files), connection.wanted, [this, number](Result<ModelInfo> model) {
+        Post([this, number, found = std::move(model)] { Conclude(number, found); });
+      });
+}
+
+void FastLaneServer::Conclude(uint64_t number, const Result<ModelInfo>& model) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;  // the client has gone meanwhile
+  if (!model) return Refuse(number, model.error());
+  const Status granted = Grant(found->second, *model);
+  if (!granted) Refuse(number, granted.error());
+}
+
+Status FastLaneServer::CheckRoom() const {
+  if (draining_.load()) {
+    return Error{ErrorCode::kUnavailable, Reason::kDraining,
+                 "the daemon is stopping and takes no new sessions"};
+  }
+  if (sessions_ >= options_.max_sessions) {
+    return Error{ErrorCode::kExhausted, Reason::kQuota,
+                 fmt::format("{} fast-lane sessions are attached, the most allowed; raise "
+                             "fastlane.max_sessions",
+                             sessions_)};
+  }
+  return Ok{};
+}
+
+LaneShape FastLaneServer::ShapeFor(const Hello& hello, const ModelInfo& model) const {
+  const auto wanted = [](uint32_t value, uint32_t most) {
+    return value == 0 ? most : std::min(value, most);
+  };
+  LaneShape shape{.slots = wanted(hello.max_in_flight, options_.max_in_flight),
+                  .max_rows = wanted(hello.max_rows, options_.max_rows),
+                  .max_top_k = 1,
+                  .max_hidden = model.geometry->hidden};
+  for (const LayerGeometry& layer : model.geometry->layers) {
+    shape.max_top_k = std::max(shape.max_top_k, std::min(layer.experts, kMaxTopK));
+  }
+  return shape;
+}
+
+Status FastLaneServer::Grant(Connection& connection, const ModelInfo& model) {
+  RETURN_IF_ERROR(CheckRoom());
+  ASSIGN_OR_RETURN(LanePage page, LanePage::Create(ShapeFor(connection.hello, model)));
+  UniqueFd doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!doorbell) return ErrnoError(errno, "make a session's doorbell: eventfd");
+  const int doorbell_number = doorbell.get();
+  auto record = book_.Open({.client = connection.hello.client,
+                            .model = model.id,
+                            .model_name = model.name,
+                            .transport = "fastlane",
+                            .since = clock_.Now()});
+  const uint32_t max_rows = page.shape().max_rows;
+  auto ring = std::make_shared<LaneRing>(
+      LaneRing::Options{
+          .model = model, .record = record, .limits = {.max_rows = max_rows, .lanes = lanes_}},
+      std::move(page), std::move(doorbell), clock_, counters_);
+  if (Status added = poller_->Add(ring); !added) {
+    book_.Close(record->id);
+    return added;
+  }
+  connection.stage = Stage::kGranted;
+  connection.ring = std::move(ring);
+  ++sessions_;
+  if (!SendGrant(connection, doorbell_number)) {
+    return Error{ErrorCode::kUnavailable, Reason::kIo, "the client did not take its grant"};
+  }
+  connection.ring->page().CloseDescriptor();
+  log_.info("session {} of \"{}\" (process {}) attached to {} over the fast lane", Raw(record->id),
+            record->client, PeerProcess(connection.socket.get()), model.name);
+  return Ok{};
+}
+
+bool FastLaneServer::SendGrant(const Connection& connection, int doorbell) const {
+  LaneRing& ring = *connection.ring;
+  const LaneLayout& layout = ring.page().layout();
+  const LaneShape& shape = ring.page().shape();
+  moetier_wire_grant grant{};
+  grant.head = MakeHead(MOETIER_WIRE_GRANT, sizeof grant);
+  grant.session = Raw(ring.id());
+  grant.fingerprint = ring.model().fingerprint;
+  grant.page_bytes = layout.page_bytes;
+  grant.slots_offset = layout.slots_offset;
+  grant.slot_bytes = layout.slot_bytes;
+  grant.experts_offset = layout.experts_offset;
+  grant.weights_offset = layout.weights_offset;
+  grant.hidden_offset = layout.hidden_offset;
+  grant.output_offset = layout.output_offset;
+  grant.max_rows = shape.max_rows;
+  grant.max_in_flight = shape.slots;
+  grant.max_top_k = shape.max_top_k;
+  grant.max_hidden = shape.max_hidden;
+  PutText(grant.model, ring.model().name);
+  PutText(grant.arithmetic, ring.model().arithmetic);
+  PutText(grant.daemon_version, options_.version);
+  const std::array<int, 2> files = {ring.page().descriptor(), doorbell};
+  return SendOnLane(connection.socket.get(), std::as_bytes(std::span(&grant, 1)), files);
+}
+
+void FastLaneServer::Refuse(uint64_t number, const Error& error) {
+  counters_.CountRefusal(error.reason);
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  log_.info("fast lane: refused \"{}\": {}", found->second.hello.client, error.message);
+  const moetier_wire_refuse refuse = MakeRefuse(error);
+  (void)SendOnLane(found->second.socket.get(), std::as_bytes(std::span(&refuse, 1)), {});
+  Close(number);
+}
+
+}  // namespace moetier

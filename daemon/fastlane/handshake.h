@@ -1,0 +1,38 @@
+#ifndef MOETIER_DAEMON_FASTLANE_HANDSHAKE_H_
+#define MOETIER_DAEMON_FASTLANE_HANDSHAKE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "moetier/fastlane_wire.h"
+
+// The handshake's messages as values.
+
+namespace moetier {
+
+struct Hello {
+  uint64_t fingerprint = 0;    // 0: not known
+  uint32_t max_rows = 0;       // 0: the daemon's choice
+  uint32_t max_in_flight = 0;  // 0: the daemon's choice
+  uint32_t file_count = 0;     // at most MOETIER_WIRE_MAX_FILES
+  std::string client;
+  std::string model;
+};
+
+// Pure; any bytes may come in. kInvalidArgument with kBadType (no HELLO, another major version),
+// kBadShape (its length) or kTooLarge (too many files).
+Result<Hello> ParseHello(std::span<const std::byte> message);
+
+moetier_wire_refuse MakeRefuse(const Error& error);
+// The head of a message of ours.
+moetier_wire_head MakeHead(moetier_wire_kind kind, size_t size);
+
+// `text` into a zero-terminated field, cut at a whole character.
+void PutText(std::span<char> field, const std::string& text);
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_FASTLANE_HANDSHAKE_H_

@@ -1,0 +1,40 @@
+#include "daemon/transport/model_choice.h"
+
+#include <utility>
+#include <vector>
+
+namespace moetier {
+
+Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name) {
+  std::optional<ModelInfo> model;
+  if (name.empty()) {
+    std::vector<ModelInfo> models = core.ListModels();
+    if (models.size() != 1) {
+      return Error{ErrorCode::kInvalidArgument, Reason::kUnknownModel,
+                   fmt::format("model is empty and {} models are loaded; name one", models.size())};
+    }
+    model = std::move(models.front());
+  } else {
+    model = core.FindModel(name);
+  }
+  if (!model) {
+    return Error{ErrorCode::kNotFound, Reason::kUnknownModel,
+                 fmt::format("no model \"{}\" is loaded", name)};
+  }
+  if (model->state == ModelState::kReady) return *std::move(model);
+  const bool loading = model->state == ModelState::kLoading;
+  return Error{ErrorCode::kUnavailable, loading ? Reason::kLoading : Reason::kDraining,
+               fmt::format("model \"{}\" is being {}", model->name,
+                           loading ? "loaded; try again later" : "unloaded")};
+}
+
+std::optional<ModelInfo> FindServing(const DaemonCore& core, uint64_t fingerprint) {
+  for (ModelInfo& model : core.ListModels()) {
+    if (model.state == ModelState::kReady && model.fingerprint == fingerprint) {
+      return std::move(model);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace moetier

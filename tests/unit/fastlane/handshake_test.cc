@@ -1,0 +1,296 @@
+#include "daemon/fastlane/handshake.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <cstring>
+#include <future>
+
+#include "tests/support/lane_fixture.h"
+#include "tests/support/raw_lane.h"
+
+namespace moetier::testing {
+namespace {
+
+struct Refusal {
+  uint32_t code = 0;
+  uint32_t reason = 0;
+  std::string text;
+};
+
+Refusal RefusalOf(RawLane& lane) {
+  const std::optional<moetier_wire_refuse> refuse = lane.ReadRefusal();
+  if (!refuse) return {};
+  return {.code = refuse->code, .reason = refuse->reason, .text = refuse->text};
+}
+
+Refusal Refused(const LaneFixture& fixture, const moetier_wire_hello& hello,
+                std::span<const int> files = {}) {
+  RawLane lane(fixture.socket_path);
+  REQUIRE(lane.Send(hello, files));
+  return RefusalOf(lane);
+}
+
+constexpr uint32_t kInvalidArgument = 3;
+constexpr uint32_t kNotFound = 5;
+constexpr uint32_t kExhausted = 8;
+constexpr uint32_t kUnimplemented = 12;
+constexpr uint32_t kUnavailable = 14;
+
+uint32_t Number(Reason reason) { return static_cast<uint32_t>(reason); }
+
+}  // namespace
+
+TEST_CASE("Fast lane: a HELLO that is none is refused with what is wrong", "[fastlane]") {
+  const LaneFixture fixture;
+  moetier_wire_hello hello = RawLane::GoodHello();
+  hello.head.magic = 7;
+  CHECK(Refused(fixture, hello).text == "HELLO: the first message is none");
+  hello = RawLane::GoodHello();
+  hello.head.kind = MOETIER_WIRE_GRANT;
+  CHECK(Refused(fixture, hello).reason == Number(Reason::kBadType));
+  hello = RawLane::GoodHello();
+  hello.head.major = 2;
+  CHECK(Refused(fixture, hello).text ==
+        "HELLO: version 2.0; this daemon speaks 1.0: update the older of daemon and client");
+  hello = RawLane::GoodHello();
+  hello.head.size = 9;
+  const Refusal shape = Refused(fixture, hello);
+  CHECK(shape.code == kInvalidArgument);
+  CHECK(shape.reason == Number(Reason::kBadShape));
+  CHECK(shape.text == "HELLO: 176 bytes that say they are 9; version 1 has at least 176");
+  hello = RawLane::GoodHello();
+  hello.file_count = 65;
+  CHECK(Refused(fixture, hello).reason == Number(Reason::kTooLarge));
+  hello = RawLane::GoodHello();
+  hello.file_count = 1;
+  CHECK(Refused(fixture, hello).text == "HELLO: file_count = 1, and 0 descriptors came");
+}
+
+TEST_CASE("Fast lane: a message of any length that is no HELLO is refused or dropped",
+          "[fastlane]") {
+  const LaneFixture fixture;
+  const std::vector<std::byte> garbage(70'000, std::byte{0xA5});
+  for (const size_t length : {size_t{0}, size_t{1}, size_t{15}, size_t{16}, size_t{175},
+                              size_t{176}, size_t{4096}, size_t{4097}, size_t{70'000}}) {
+    INFO(length << " bytes");
+    RawLane lane(fixture.socket_path);
+    REQUIRE(lane.Send(std::span(garbage).first(length)));
+    if (length > 0) CHECK(RefusalOf(lane).code == kInvalidArgument);
+    CHECK(lane.WaitForEnd());
+  }
+  const Lane good(fixture);
+  CHECK(good.status == MOETIER_OK);
+}
+
+TEST_CASE("Fast lane: a HELLO that is longer than this version's is taken", "[fastlane]") {
+  const LaneFixture fixture;
+  std::array<std::byte, sizeof(moetier_wire_hello) + 64> longer{};
+  moetier_wire_hello hello = RawLane::GoodHello();
+  hello.head.size = longer.size();
+  hello.head.minor = 9;
+  std::memcpy(longer.data(), &hello, sizeof hello);
+  RawLane lane(fixture.socket_path);
+  REQUIRE(lane.Send(longer));
+  CHECK(fixture.WaitForSessions(1));
+}
+
+TEST_CASE("Fast lane: the model is chosen by handle, then fingerprint, else the only one",
+          "[fastlane]") {
+  LaneFixture fixture;
+  const uint64_t fingerprint = fixture.core->FindModel("demo")->fingerprint;
+  moetier_attach attach{};
+  attach.model = "demo";
+  CHECK(Lane(fixture, attach).status == MOETIER_OK);
+  attach = {};
+  attach.fingerprint = fingerprint;
+  CHECK(Lane(fixture, attach).status == MOETIER_OK);
+  CHECK(Lane(fixture).status == MOETIER_OK);
+
+  attach = {};
+  attach.model = "other";
+  const Lane other(fixture, attach);
+  CHECK(other.status == MOETIER_REFUSED);
+  CHECK(other.error.code == kNotFound);
+  CHECK(other.error.reason == Number(Reason::kUnknownModel));
+  CHECK(other.error.text == std::string("no model \"other\" is loaded"));
+  attach = {};
+  attach.fingerprint = 0x12;
+  const Lane unknown(fixture, attach);
+  CHECK(unknown.status == MOETIER_REFUSED);
+  CHECK(unknown.error.text ==
+        std::string("no model with the fingerprint 0000000000000012 is loaded"));
+  REQUIRE(fixture.core->UnloadModel("demo").has_value());
+  CHECK(Lane(fixture).error.text ==
+        std::string("model is empty and 0 models are loaded; name one"));
+  CHECK(fixture.counters.totals().faults.at(Reason::kUnknownModel) == 3);
+}
+
+TEST_CASE("Fast lane: files are for the resolver, which gets the client's own", "[fastlane]") {
+  std::promise<void> asked;
+  std::promise<void> go_on;
+  std::shared_future<void> may_go_on(go_on.get_future());
+  FastLaneServer::Options options = LaneFixture::DefaultOptions();
+  LaneFixture* made = nullptr;
+  options.resolve_files = [&](std::vector<UniqueFd> files,
+                              const ProgressListener& /*listener*/) -> Result<ModelInfo> {
+    struct stat info {};
+    if (files.size() != 1 || fstat(files[0].get(), &info) != 0 || info.st_size != 5) {
+      return Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "not these"};
+    }
+    asked.set_value();
+    may_go_on.wait();
+    return *made->core->FindModel("demo");
+  };
+  LaneFixture fixture(options);
+  made = &fixture;
+  const std::string path = fixture.folder.File("model");
+  const UniqueFd file = UniqueFd::Open(path, O_RDWR | O_CREAT).value();
+  REQUIRE(write(file.get(), "12345", 5) == 5);
+  const int number = file.get();
+  moetier_attach attach{};
+  attach.files = &number;
+  attach.file_count = 1;
+  auto slow = std::async(std::launch::async, [&] { return Lane(fixture, attach).status; });
+  asked.get_future().wait();
+  CHECK(Lane(fixture).status == MOETIER_OK);  // nobody waits for another's load
+  go_on.set_value();
+  CHECK(slow.get() == MOETIER_OK);
+}
+
+TEST_CASE("Fast lane: a resolver's refusal reaches the client, and none is NOT_YET", "[fastlane]") {
+  const std::array<int, 1> files = {0};
+  moetier_wire_hello hello = RawLane::GoodHello();
+  hello.file_count = 1;
+  FastLaneServer::Options options = LaneFixture::DefaultOptions();
+  {
+    const LaneFixture fixture(options);
+    const Refusal refusal = Refused(fixture, hello, files);
+    CHECK(refusal.code == kUnimplemented);
+    CHECK(refusal.reason == Number(Reason::kNotYet));
+  }
+  options.resolve_files = [](const std::vector<UniqueFd>&, const ProgressListener&) {
+    return Result<ModelInfo>(Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "no GGUF"});
+  };
+  const LaneFixture fixture(options);
+  CHECK(Refused(fixture, hello, files).text == "no GGUF");
+}
+
+TEST_CASE("Fast lane: a client that leaves while its files are resolved stops the work",
+          "[fastlane]") {
+  std::promise<void> asked;
+  std::promise<void> stopped;
+  FastLaneServer::Options options = LaneFixture::DefaultOptions();
+  options.resolve_files = [&](const std::vector<UniqueFd>&, const ProgressListener& listener) {
+    asked.set_value();
+    while (listener({}) == GoOn::kYes) usleep(1000);
+    stopped.set_value();
+    return Result<ModelInfo>(Error{ErrorCode::kCancelled, Reason::kCancelled, "gave up"});
+  };
+  const LaneFixture fixture(options);
+  const std::array<int, 1> files = {0};
+  moetier_wire_hello hello = RawLane::GoodHello();
+  hello.file_count = 1;
+  {
+    RawLane lane(fixture.socket_path);
+    REQUIRE(lane.Send(hello, files));
+    asked.get_future().wait();
+  }
+  CHECK(stopped.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+}
+
+TEST_CASE("Fast lane: a client that says nothing is dropped, one that is slow is not",
+          "[fastlane]") {
+  const LaneFixture fixture;
+  RawLane silent(fixture.socket_path);
+  RawLane slow(fixture.socket_path);
+  usleep(100'000);  // of the 300 ms that it has
+  CHECK(slow.Attach());
+  CHECK(silent.WaitForEnd());
+}
+
+TEST_CASE("Fast lane: silent connections do not keep others out", "[fastlane]") {
+  FastLaneServer::Options options = LaneFixture::DefaultOptions();
+  options.hello_patience = std::chrono::minutes(1);
+  const LaneFixture fixture(options);
+  std::vector<std::unique_ptr<RawLane>> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<RawLane>(fixture.socket_path));
+  CHECK(Lane(fixture).status == MOETIER_OK);
+}
+
+TEST_CASE("Fast lane: a second message ends the session", "[fastlane]") {
+  const LaneFixture fixture;
+  RawLane lane(fixture.socket_path);
+  REQUIRE(lane.Attach());
+  REQUIRE(lane.Send(RawLane::GoodHello()));
+  CHECK(lane.WaitForEnd());
+  CHECK(fixture.WaitForSessions(0));
+}
+
+TEST_CASE("Fast lane: sessions above the limit are refused until one ends", "[fastlane]") {
+  FastLaneServer::Options options = LaneFixture::DefaultOptions();
+  options.max_sessions = 64;
+  LaneFixture fixture(options);
+  std::vector<Lane> lanes;
+  for (int i = 0; i < 64; ++i) {
+    lanes.emplace_back(fixture);
+    REQUIRE(lanes.back().status == MOETIER_OK);
+  }
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    LaneCall call(fixture, 1, i);
+    const moetier_layer_call request = call.Request();
+    REQUIRE(moetier_lane_compute(lanes[i].get(), &request, nullptr, nullptr) == MOETIER_OK);
+    CHECK(call.output == call.Expected(fixture));
+  }
+  const Lane refused(fixture);
+  CHECK(refused.status == MOETIER_REFUSED);
+  CHECK(refused.error.code == kExhausted);
+  CHECK(refused.error.reason == Number(Reason::kQuota));
+  lanes.pop_back();
+  REQUIRE(fixture.WaitForSessions(63));
+  CHECK(Lane(fixture).status == MOETIER_OK);
+}
+
+TEST_CASE("Fast lane: draining refuses new sessions and answers with its reason", "[fastlane]") {
+  LaneFixture fixture;
+  fixture.server->BeginDrain();
+  const Lane lane(fixture);
+  CHECK(lane.status == MOETIER_REFUSED);
+  CHECK(lane.error.code == kUnavailable);
+  CHECK(lane.error.reason == Number(Reason::kDraining));
+}
+
+TEST_CASE("Fast lane: the page can neither shrink nor grow, and lies as the grant says",
+          "[fastlane]") {
+  const LaneFixture fixture;
+  RawLane lane(fixture.socket_path);
+  REQUIRE(lane.Attach());
+  CHECK(ftruncate(lane.page_file(), 0) != 0);
+  CHECK(errno == EPERM);
+  CHECK(ftruncate(lane.page_file(), static_cast<off_t>(lane.grant().page_bytes) + 1) != 0);
+  CHECK(fcntl(lane.page_file(), F_ADD_SEALS, F_SEAL_WRITE) != 0);
+  CHECK(lane.head().magic == MOETIER_WIRE_MAGIC);
+  CHECK(lane.head().size == sizeof(moetier_wire_page));
+}
+
+TEST_CASE("Fast lane: nobody listens, and the client says so", "[fastlane]") {
+  const TempFolder folder;
+  const std::string path = folder.File("none");
+  moetier_attach attach{};
+  attach.size = sizeof attach;
+  attach.socket = path.c_str();
+  moetier_lane* lane = nullptr;
+  moetier_error error{};
+  CHECK(moetier_lane_attach(&attach, 0, &lane, &error) == MOETIER_UNREACHABLE);
+  CHECK(lane == nullptr);
+  CHECK(error.text == path +
+                          ".fastlane: No such file or directory; is moetierd running, with its "
+                          "fast lane enabled?");
+}
+
+}  // namespace moetier::testing
