@@ -6,12 +6,14 @@
 #include "config/config.h"
 #include "daemon/rpc/rpc_server.h"
 #include "daemon/scheduling/expert_core.h"
+#include "daemon/scheduling/on_demand_models.h"
 
 namespace moetier {
 
 // From the configuration to each class's own options: the only place that sees both.
 ExpertCore::Options CoreOptions(const DaemonConfig& config);
 ModelOptions ModelOptionsFor(const ModelConfig& model);
+OnDemandModels::Options OnDemandOptions(const DaemonConfig& config);
 // Without the version and the reload, which main knows.
 RpcServer::Options ServerOptions(const DaemonConfig& config);
 spdlog::level::level_enum SpdlogLevel(LogLevel level);
