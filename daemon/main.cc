@@ -112,6 +112,7 @@ class Reloader {
     fixed("store_root", next.store_root == running_.store_root);
     fixed("models.load", next.models == running_.models);
     fixed("models.roots", next.model_roots == running_.model_roots);
+    fixed("models.on_demand", next.on_demand == running_.on_demand);
     fixed("cpu", next.cpu == running_.cpu);
     fixed("nvme", next.nvme == running_.nvme);
     fixed("memory", next.memory == running_.memory);
@@ -146,10 +147,15 @@ Status Serve(const std::string& config_path) {
   LogState(*core, log);
   SessionBook sessions;
   ReplyCounters counters;
+  OnDemandModels on_demand(OnDemandOptions(config), *core, log);
   std::unique_ptr<FastLaneServer> fast_lane;
   if (config.fast_lane.enabled) {
     FastLaneServer::Options lane_options = FastLaneOptions(config);
     lane_options.version = MOETIER_VERSION;
+    lane_options.resolve_files = [&](std::vector<UniqueFd> files,
+                                     const ProgressListener& listener) {
+      return on_demand.Resolve(std::move(files), listener);
+    };
     ASSIGN_OR_RETURN(fast_lane, FastLaneServer::Start(*core, clock, log, sessions, counters,
                                                       std::move(lane_options)));
   }
