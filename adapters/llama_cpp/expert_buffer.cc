@@ -17,8 +17,7 @@ std::byte* At(const Tensor& tensor, size_t offset) {
 template <typename Interface>
 struct Functions {
   static ExpertBuffer& Of(Buffer* buffer) {
-    return *static_cast<ExpertBuffer*>(
-        reinterpret_cast<BufferLayout<Interface>*>(buffer)->context);
+    return *static_cast<ExpertBuffer*>(reinterpret_cast<BufferLayout<Interface>*>(buffer)->context);
   }
   static void Free(Buffer* buffer) { delete &Of(buffer); }
   static void* Base(Buffer* buffer) { return Of(buffer).reservation.data(); }

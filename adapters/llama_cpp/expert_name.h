@@ -15,8 +15,8 @@ struct ExpertName {
   friend bool operator==(const ExpertName&, const ExpertName&) = default;
 };
 
-// "blk.3.ffn_gate_exps.weight" is {3, kGate}; none for any other tensor, such as a bias or the parts
-// of a LoRA adapter ("blk.3.ffn_gate_exps.weight.lora_a").
+// "blk.3.ffn_gate_exps.weight" is {3, kGate}; none for any other tensor, such as a bias or the
+// parts of a LoRA adapter ("blk.3.ffn_gate_exps.weight.lora_a").
 std::optional<ExpertName> ParseExpertName(std::string_view name);
 
 }  // namespace moetier::ggml

@@ -29,8 +29,10 @@ Status ExpertWeights::Add(const Tensor& tensor, const void* data, uint64_t size)
   }
   if (problem_.empty()) {
     problem_ = fmt::format(
-        "{}: {}. The engine must load the model by memory mapping, its default: leave out --no-mmap, "
-        "--direct-io and other load modes (use_mmap = true in a program), so that moetierd can be told "
+        "{}: {}. The engine must load the model by memory mapping, its default: leave out "
+        "--no-mmap, "
+        "--direct-io and other load modes (use_mmap = true in a program), so that moetierd can be "
+        "told "
         "the model file",
         tensor.name, range.error().message);
     Say(problem_);
@@ -44,8 +46,7 @@ Status ExpertWeights::Read(const Tensor& tensor, uint64_t offset, std::span<std:
       out.size() > found->second.size - offset) {
     RETURN_IF_ERROR(Usable());
     return Error{ErrorCode::kInternal, Reason::kBadShape,
-                 fmt::format("{} has no bytes {} to {}", tensor.name, offset,
-                             offset + out.size())};
+                 fmt::format("{} has no bytes {} to {}", tensor.name, offset, offset + out.size())};
   }
   return files_.Read(found->second, offset, out);
 }

@@ -29,7 +29,7 @@ class ExpertWeights {
  private:
   ModelFiles files_;
   std::map<std::string, FileRange, std::less<>> ranges_;  // by tensor name
-  std::string problem_;                                   // with the first tensor that was not found
+  std::string problem_;  // with the first tensor that was not found
 };
 
 }  // namespace moetier::ggml

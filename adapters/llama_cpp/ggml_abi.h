@@ -7,7 +7,8 @@
 // The part of ggml's binary interface (backend API version 2) that the plug-in touches, declared by
 // us so that one file serves several releases. Two layouts of the function tables are in use:
 // ggml put four entries into the middle of two of them without a new API version. Everything else
-// here is alike in all known releases; tests/engine compares each offset with the releases' headers.
+// here is alike in all known releases; tests/engine compares each offset with the releases'
+// headers.
 
 namespace moetier::ggml {
 

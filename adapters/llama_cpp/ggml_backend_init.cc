@@ -7,8 +7,8 @@
 // What ggml calls in a backend library that it has loaded. Null: not usable here.
 extern "C" __attribute__((visibility("default"))) moetier::ggml::Registry* ggml_backend_init() {
   using namespace moetier::ggml;  // NOLINT
-  // ggml asks again at every ggml_backend_load_all and knows a registry by its address. Never freed:
-  // engines free buffers and backends as late as at exit.
+  // ggml asks again at every ggml_backend_load_all and knows a registry by its address. Never
+  // freed: engines free buffers and backends as late as at exit.
   static const auto plugin = [caller = __builtin_return_address(0)]() -> Plugin* {
     moetier::Result<Library> library = FindLibrary(caller);
     if (library) return new Plugin(*std::move(library));

@@ -86,7 +86,8 @@ Status CheckVersion(std::string_view version, std::string_view accepted) {
   if (known || (!accepted.empty() && version == accepted)) return Ok{};
   return Unusable(fmt::format(
       "this engine has ggml {}; the plug-in knows the binary layouts of ggml 0.{} to 0.{} and does "
-      "not guess others. Use a plug-in made for it, or set MOETIER_ACCEPT_GGML={} to try the newest "
+      "not guess others. Use a plug-in made for it, or set MOETIER_ACCEPT_GGML={} to try the "
+      "newest "
       "known layout at your own risk",
       version, kOldestMinor, kNewestMinor, version));
 }
@@ -107,16 +108,17 @@ Result<Library> FindLibrary(const void* caller) {
   Resolve(handle, "ggml_backend_buffer_init", library.buffer_init_v1, missing);
   Resolve(handle, "ggml_backend_buffer_init", library.buffer_init_v2, missing);
   if (!missing.empty()) {
-    return Unusable(fmt::format("the engine's ggml does not export{}; an engine that was built with "
-                                "backends as loadable libraries (GGML_BACKEND_DL) does",
-                                missing));
+    return Unusable(
+        fmt::format("the engine's ggml does not export{}; an engine that was built with "
+                    "backends as loadable libraries (GGML_BACKEND_DL) does",
+                    missing));
   }
   library.version = ggml_version();
   const char* const accepted = std::getenv("MOETIER_ACCEPT_GGML");
   RETURN_IF_ERROR(CheckVersion(library.version, accepted != nullptr ? accepted : ""));
   // This function came with the four entries of the second layout.
-  library.layout = dlsym(handle, "ggml_backend_tensor_set_2d") != nullptr ? AbiLayout::kV2
-                                                                         : AbiLayout::kV1;
+  library.layout =
+      dlsym(handle, "ggml_backend_tensor_set_2d") != nullptr ? AbiLayout::kV2 : AbiLayout::kV1;
   return library;
 }
 

@@ -66,16 +66,18 @@ Status GraphExecutor::ComputeLayer(const LayerMatch& layer) {
 }
 
 Status GraphExecutor::ComputeAlone(const Tensor& node) {
-  if (names_.Of(node) == Operation::kMulMatId && slow_.insert(node.src[0]->name).second) {
-    Say(fmt::format("{} is multiplied in the engine, slowly: its layer is not handed over whole (an "
-                    "evaluation callback, a LoRA adapter, or a form of layer that moetierd lacks)",
-                    node.src[0]->name));
+  if (names_.Of(node) == Operation::kMulMatId && !said_slow_) {
+    said_slow_ = true;
+    Say(fmt::format(
+        "{} and perhaps others are multiplied in the engine, slowly, since their layer is "
+        "not handed over whole: an evaluation callback, a LoRA adapter, or a form of "
+        "layer that moetierd lacks",
+        node.src[0]->name));
   }
-  return RunSingleOperation(names_, node,
-                            [this](const Tensor& weights, uint64_t offset,
-                                   std::span<std::byte> out) {
-                              return ReadWeights(weights, offset, out);
-                            });
+  return RunSingleOperation(
+      names_, node, [this](const Tensor& weights, uint64_t offset, std::span<std::byte> out) {
+        return ReadWeights(weights, offset, out);
+      });
 }
 
 Status GraphExecutor::Compute(Graph* graph) {
@@ -83,8 +85,8 @@ Status GraphExecutor::Compute(Graph* graph) {
   nodes_.clear();
   for (int i = 0; i < count; ++i) nodes_.push_back(library_.graph_node(graph, i));
 
-  // A layer is computed where its output stands: its inputs are older, and nobody else reads what is
-  // in between.
+  // A layer is computed where its output stands: its inputs are older, and nobody else reads what
+  // is in between.
   std::map<const Tensor*, LayerMatch> layers;  // by output
   in_a_layer_.assign(nodes_.size(), false);
   for (const Tensor* node : nodes_) {
@@ -99,8 +101,7 @@ Status GraphExecutor::Compute(Graph* graph) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (in_a_layer_[i]) continue;
     const auto layer = layers.find(nodes_[i]);
-    RETURN_IF_ERROR(layer != layers.end() ? ComputeLayer(layer->second)
-                                          : ComputeAlone(*nodes_[i]));
+    RETURN_IF_ERROR(layer != layers.end() ? ComputeLayer(layer->second) : ComputeAlone(*nodes_[i]));
   }
   return Ok{};
 }

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "adapters/llama_cpp/expert_weights.h"
@@ -15,9 +14,8 @@
 
 namespace moetier::ggml {
 
-// Computes the graphs of one backend instance: one call a layer where a whole layer is in the graph,
-// one operation at a time where it is not.
-// Threads:  one at a time, as ggml uses a backend.
+// Computes the graphs of one backend instance: one call a layer where a whole layer is in the
+// graph, one operation at a time where it is not. Threads:  one at a time, as ggml uses a backend.
 // Lifetime: `library` and `names` outlive this object.
 class GraphExecutor {
  public:
@@ -44,7 +42,7 @@ class GraphExecutor {
   const Library& library_;
   const OperationNames& names_;
   std::map<const ExpertWeights*, Model> models_;
-  std::set<std::string> slow_;    // tensors that were said to be computed alone
+  bool said_slow_ = false;
   std::vector<Tensor*> nodes_;    // of the graph being computed
   std::vector<bool> in_a_layer_;  // of nodes_
 };

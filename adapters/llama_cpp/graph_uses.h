@@ -8,8 +8,8 @@
 
 namespace moetier::ggml {
 
-// How many operations of the whole graph, of which `graph` may be a part, read `tensor`. None if the
-// graph does not say.
+// How many operations of the whole graph, of which `graph` may be a part, read `tensor`. None if
+// the graph does not say.
 std::optional<int32_t> UsesOf(const Graph* graph, const Tensor* tensor);
 
 }  // namespace moetier::ggml

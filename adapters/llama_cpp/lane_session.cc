@@ -29,8 +29,8 @@ bool Overlap(const Tensor& a, const Tensor& b) {
   return first.start < second.end && second.start < first.end;
 }
 
-// ggml may place a layer's output over its inputs, which are dead by its own order of things. A call
-// in several pieces would read inputs after output was written.
+// ggml may place a layer's output over its inputs, which are dead by its own order of things. A
+// call in several pieces would read inputs after output was written.
 bool WritesOverInputs(const LayerMatch& layer) {
   return Overlap(*layer.output, *layer.input) || Overlap(*layer.output, *layer.experts) ||
          Overlap(*layer.output, *layer.weights);
@@ -92,9 +92,9 @@ Status LaneSession::Attach() {
   lane_.reset(lane);
   const moetier_grant& grant = *moetier_lane_grant(lane);
   socket_ = grant.socket;
-  Say(fmt::format("experts are computed by moetierd {} at {}: model {}, fingerprint {:016x}, session {}",
-                  grant.daemon_version, grant.socket, grant.model, grant.fingerprint,
-                  grant.session));
+  Say(fmt::format(
+      "experts are computed by moetierd {} at {}: model {}, fingerprint {:016x}, session {}",
+      grant.daemon_version, grant.socket, grant.model, grant.fingerprint, grant.session));
   return Ok{};
 }
 
@@ -116,8 +116,8 @@ Status LaneSession::Compute(const LayerMatch& layer) {
   if (layer.experts->ne[1] == 0) return Ok{};
   if (lane_ == nullptr) RETURN_IF_ERROR(Attach());
   moetier_layer_call call = CallOf(layer);
-  const bool aside = call.rows > moetier_lane_grant(lane_.get())->max_rows &&
-                     WritesOverInputs(layer);
+  const bool aside =
+      call.rows > moetier_lane_grant(lane_.get())->max_rows && WritesOverInputs(layer);
   if (aside) {
     scratch_.resize(size_t{call.rows} * call.hidden);
     call.output = scratch_.data();

@@ -35,7 +35,7 @@ class LaneSession {
 
   const ModelFiles& files_;
   std::string client_;
-  std::string socket_;         // the daemon's, once attached
+  std::string socket_;          // the daemon's, once attached
   std::vector<float> scratch_;  // an output that must not be written over its own inputs
   std::unique_ptr<moetier_lane, CloseLane> lane_;
 };

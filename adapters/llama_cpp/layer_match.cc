@@ -160,6 +160,10 @@ bool Matcher::MatchSum(const Tensor& multiply) {
     if (sum == nullptr) return false;
     match_.inner.push_back(sum);
   }
+  // Of a graph cut short, a pick or an addition is left over.
+  const auto reads = std::count_if(nodes_.begin(), nodes_.end(),
+                                   [&](const Tensor* node) { return node->src[0] == &multiply; });
+  if (reads != picks) return false;
   match_.inner.pop_back();  // the last one is the layer's output
   match_.output = sum;
   match_.top_k = static_cast<uint32_t>(picks);
@@ -202,8 +206,8 @@ std::optional<LayerMatch> Matcher::Match(const Tensor& multiply) {
 
 }  // namespace
 
-std::optional<LayerMatch> MatchLayer(const OperationNames& names,
-                                     std::span<Tensor* const> nodes, const Tensor& multiply) {
+std::optional<LayerMatch> MatchLayer(const OperationNames& names, std::span<Tensor* const> nodes,
+                                     const Tensor& multiply) {
   return Matcher(names, nodes).Match(multiply);
 }
 

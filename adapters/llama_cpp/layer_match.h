@@ -35,8 +35,8 @@ struct LayerMatch {
 
 // Finds the layer whose router weights are applied by `multiply`, a MUL. Every operation of the
 // layer must be among `nodes`, in ggml's own shapes; anything else is no match.
-std::optional<LayerMatch> MatchLayer(const OperationNames& names,
-                                     std::span<Tensor* const> nodes, const Tensor& multiply);
+std::optional<LayerMatch> MatchLayer(const OperationNames& names, std::span<Tensor* const> nodes,
+                                     const Tensor& multiply);
 
 }  // namespace moetier::ggml
 

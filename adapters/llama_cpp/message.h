@@ -5,8 +5,8 @@
 
 namespace moetier::ggml {
 
-// One line to the engine's stderr, after "moetier: ". Not through ggml's logger: engines filter that,
-// and a failed computation must not be without its reason.
+// One line to the engine's stderr, after "moetier: ". Not through ggml's logger: engines filter
+// that, and a failed computation must not be without its reason.
 void Say(std::string_view message);
 
 }  // namespace moetier::ggml

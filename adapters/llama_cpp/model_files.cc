@@ -142,8 +142,8 @@ Result<FileRange> ModelFiles::Locate(const void* data, uint64_t size) {
     std::array<std::byte, kCompared> bytes;
     RETURN_IF_ERROR(Read(range, at, std::span(bytes).first(compared)));
     if (std::memcmp(bytes.data(), mapped + at, compared) != 0) {
-      return NotMapped(fmt::format("{} is no longer the file that the engine has mapped",
-                                   mapping.path));
+      return NotMapped(
+          fmt::format("{} is no longer the file that the engine has mapped", mapping.path));
     }
   }
   return range;

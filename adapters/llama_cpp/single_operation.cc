@@ -57,8 +57,7 @@ Result<std::map<int32_t, std::vector<Place>>> PlacesByExpert(const Tensor& node,
   for (int64_t row = 0; row < node.ne[2]; ++row) {
     for (int64_t pick = 0; pick < node.ne[1]; ++pick) {
       int32_t expert = -1;
-      std::memcpy(&expert,
-                  RowAt(experts, row, 0, 0) + static_cast<size_t>(pick) * experts.nb[0],
+      std::memcpy(&expert, RowAt(experts, row, 0, 0) + static_cast<size_t>(pick) * experts.nb[0],
                   sizeof expert);
       if (expert < 0 || expert >= expert_count) {
         return NotServed(node, fmt::format("expert {} of {}", expert, expert_count));
@@ -98,8 +97,8 @@ Status RunMulMatId(const Tensor& node, const WeightReader& read_weights) {
       const auto x = static_cast<uint32_t>(place.row * inputs_a_row + place.pick % inputs_a_row);
       float* const out = FloatsAt(node, place.pick, place.row);
       for (int64_t o = 0; o < weights.ne[1]; ++o) {
-        const auto row = std::span(bytes).subspan(static_cast<size_t>(o) * weights.nb[1],
-                                                  weights.nb[1]);
+        const auto row =
+            std::span(bytes).subspan(static_cast<size_t>(o) * weights.nb[1], weights.nb[1]);
         out[o] = kernels::ReferenceDot(type, row, columns, rows.row(x));
       }
     }

@@ -35,8 +35,7 @@ class Tracer {
 
   [[nodiscard]] bool IsProduct(const Tensor& node) const {
     const Tensor& weights = *node.src[0];
-    Buffer* const buffer =
-        weights.view_src != nullptr ? weights.view_src->buffer : weights.buffer;
+    Buffer* const buffer = weights.view_src != nullptr ? weights.view_src->buffer : weights.buffer;
     return buffer != nullptr && library_.buffer_get_type(buffer) == ours_ &&
            ParseExpertName(weights.name) && IsServedType(weights.type) &&
            node.src[1]->type == kTypeF32 && node.src[2]->type == kTypeI32;
