@@ -36,8 +36,8 @@ std::vector<std::string> ShardPaths(const std::string& path);
 // Threads: Locate by one thread, while the engine loads; the rest by any afterwards.
 class ModelFiles {
  public:
-  // Finds the file that the engine has mapped at `data`, opens it and its shards the first time,
-  // and checks that the bytes there are those of the mapping (the path may have been replaced).
+  // Finds the file that the engine has mapped at `data`; opens it and its shards the first time.
+  // An error if the file has lost its name meanwhile.
   Result<FileRange> Locate(const void* data, uint64_t size);
 
   // Reads all of `out`, or says where the file ended or failed.
