@@ -46,6 +46,7 @@ ARROWS = {
     "daemon/fastlane": {"base", "kernels", "registry", "tiers", "daemon/scheduling",
                         "daemon/transport", "moetier"},
     "daemon/ctl": {"base", "kernels", "registry", "tiers", "config", "daemon/rpc", "moetier"},
+    "adapters/llama_cpp": {"base", "kernels"},
     # The composition root knows everything but the tool.
     "daemon": {"base", "kernels", "registry", "tiers", "config", "daemon/scheduling",
                "daemon/transport", "daemon/fastlane", "daemon/rpc", "moetier"},

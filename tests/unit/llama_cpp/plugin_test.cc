@@ -1,0 +1,366 @@
+#include "adapters/llama_cpp/plugin.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <fstream>
+
+#include "tests/support/expert_graph.h"
+#include "tests/support/fake_fastlane.h"
+#include "tests/support/gguf_builder.h"
+#include "tests/support/temp_folder.h"
+
+namespace moetier::ggml {
+namespace {
+
+using testing::ExpertGraph;
+using testing::FakeFastlane;
+using testing::FakeGraph;
+using testing::TempFolder;
+
+constexpr int32_t kOk = kSuccess;
+
+// The plug-in in a ggml of ours, with a layer whose weights were "loaded" from a mapped file.
+class Engine {
+ public:
+  explicit Engine(AbiLayout layout, const testing::ExpertGraphSpec& spec = {.picks = 3})
+      : plugin_(testing::FakeGgml(layout)), graph_(spec), whole_(graph_.nodes) {
+    daemon() = FakeFastlane();
+    daemon().compute = [](const moetier_layer_call& call) {
+      // A stand-in for experts: enough to see that rows, picks and weights arrive in place.
+      for (uint32_t row = 0; row < call.rows; ++row) {
+        const auto at = [row](const auto* base, size_t stride) {
+          return reinterpret_cast<decltype(base)>(reinterpret_cast<uintptr_t>(base) + row * stride);
+        };
+        const auto* const in = at(static_cast<const float*>(call.hidden_rows), call.hidden_stride);
+        float* const out = const_cast<float*>(
+            at(static_cast<const float*>(call.output),
+               call.output_stride != 0 ? call.output_stride : call.hidden * sizeof(float)));
+        float sum = 0;
+        for (uint32_t pick = 0; pick < call.top_k; ++pick) {
+          sum += at(call.weights, call.weights_stride)[pick] *
+                 static_cast<float>(1 + at(call.experts, call.experts_stride)[pick]);
+        }
+        for (uint32_t i = 0; i < call.hidden; ++i) out[i] = sum * in[i];
+      }
+    };
+    FillInputs();
+    buffer_ = plugin_.buffer_type()->iface.alloc_buffer(plugin_.buffer_type(), 1 << 20);
+    backend_ = plugin_.device()->iface.init_backend(plugin_.device(), nullptr);
+  }
+  ~Engine() {
+    FreeBackend(backend_);
+    WithBuffer([&](auto* layout) {
+      layout->iface.free_buffer(buffer_);
+      delete layout;
+    });
+    if (file_ != nullptr) munmap(file_, file_size_);
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  static FakeFastlane& daemon() { return FakeFastlane::Get(); }
+  ExpertGraph& graph() { return graph_; }
+  [[nodiscard]] std::vector<std::byte> FileBytes() const { return bytes_; }
+
+  // What llama.cpp does in loading: the weights' bytes are in a mapping of the model file.
+  void LoadMapped() {
+    bytes_.resize(4096);
+    for (Tensor* weights : ExpertTensors()) {
+      const auto count = static_cast<uint64_t>(weights->ne[0] * weights->ne[1] * weights->ne[2]);
+      const auto blocks = testing::RandomBlocks(kernels::WeightType::kQ8_0, count, bytes_.size());
+      bytes_.insert(bytes_.end(), blocks.begin(), blocks.end());
+    }
+    const std::string path = folder_.path() + "/model.gguf";
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes_.data()),
+               static_cast<std::streamsize>(bytes_.size()));
+    const int fd = open(path.c_str(), O_RDONLY);
+    file_size_ = bytes_.size();
+    file_ = mmap(nullptr, file_size_, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    Load(static_cast<const std::byte*>(file_) + 4096);
+  }
+  // The same out of memory, as without mapping.
+  void LoadCopied() {
+    bytes_.resize(1 << 20);
+    Load(bytes_.data());
+  }
+
+  int32_t Compute() { return ComputeOn(backend_, whole_.get()); }
+  int32_t ComputePart(size_t first, size_t count) {
+    FakeGraph part(whole_, first, count);
+    return ComputeOn(backend_, part.get());
+  }
+  int32_t ComputeOn(void* backend, Graph* graph) {
+    return plugin_.library().layout == AbiLayout::kV1
+               ? static_cast<BackendV1*>(backend)->iface.graph_compute(
+                     static_cast<BackendV1*>(backend), graph)
+               : static_cast<BackendV2*>(backend)->iface.graph_compute(
+                     static_cast<BackendV2*>(backend), graph);
+  }
+  Graph* whole() { return whole_.get(); }
+  void* NewBackend() { return plugin_.device()->iface.init_backend(plugin_.device(), nullptr); }
+  void FreeBackend(void* backend) {
+    if (plugin_.library().layout == AbiLayout::kV1) {
+      static_cast<BackendV1*>(backend)->iface.free(static_cast<BackendV1*>(backend));
+    } else {
+      static_cast<BackendV2*>(backend)->iface.free(static_cast<BackendV2*>(backend));
+    }
+  }
+  template <typename Use>
+  void WithBuffer(Use use) {
+    if (plugin_.library().layout == AbiLayout::kV1) {
+      use(reinterpret_cast<BufferLayout<BufferInterfaceV1>*>(buffer_));
+    } else {
+      use(reinterpret_cast<BufferLayout<BufferInterfaceV2>*>(buffer_));
+    }
+  }
+  Buffer* buffer() { return buffer_; }
+
+  // The stand-in's answer for value `i` of `row`.
+  float Expected(int64_t row, int64_t i) {
+    const auto* const ids = static_cast<int32_t*>(graph_.Find("sorted")->data);
+    float sum = 0;
+    for (int64_t pick = 0; pick < graph_.spec.summed; ++pick) {
+      sum += graph_.Floats("weights")[row * graph_.spec.picks + pick] *
+             static_cast<float>(1 + ids[row * graph_.spec.experts + pick]);
+    }
+    return sum * graph_.Floats("input")[row * graph_.spec.hidden + i];
+  }
+  bool OutputIsRight() {
+    for (int64_t row = 0; row < graph_.spec.rows; ++row) {
+      for (int64_t i = 0; i < graph_.spec.hidden; ++i) {
+        const float out = static_cast<float*>(graph_.output->data)[row * graph_.spec.hidden + i];
+        if (out != Expected(row, i)) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::vector<Tensor*> ExpertTensors() {
+    std::vector<Tensor*> tensors;
+    for (Tensor* node : graph_.nodes) {
+      if (node->op == testing::NumberOf("MUL_MAT_ID")) tensors.push_back(node->src[0]);
+    }
+    return tensors;
+  }
+  void Load(const std::byte* data) {
+    for (Tensor* weights : ExpertTensors()) {
+      weights->buffer = buffer_;
+      WithBuffer([&](auto* layout) {
+        weights->data = layout->iface.get_base(buffer_);
+        layout->iface.set_tensor(buffer_, weights, data, 0, weights->nb[3]);
+      });
+      data += weights->nb[3];
+    }
+  }
+  void FillInputs() {
+    const testing::ExpertGraphSpec& spec = graph_.spec;
+    for (int64_t i = 0; i < spec.hidden * spec.rows; ++i) {
+      graph_.Floats("input")[i] = static_cast<float>(i % 61) - 30;
+    }
+    auto* const ids = static_cast<int32_t*>(graph_.Find("sorted")->data);
+    for (int64_t i = 0; i < spec.experts * spec.rows; ++i) {
+      ids[i] = static_cast<int32_t>((i + i / spec.experts) % spec.experts);
+    }
+    for (int64_t i = 0; i < spec.picks * spec.rows; ++i) {
+      graph_.Floats("weights")[i] = static_cast<float>(1 + i % 5);
+    }
+  }
+
+  TempFolder folder_;
+  Plugin plugin_;
+  ExpertGraph graph_;
+  FakeGraph whole_;
+  Buffer* buffer_ = nullptr;
+  void* backend_ = nullptr;
+  std::vector<std::byte> bytes_;
+  void* file_ = nullptr;
+  size_t file_size_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("Plugin: it is one accelerator with the default buffer type MOETIER", "[llama_cpp]") {
+  Plugin plugin(testing::FakeGgml(AbiLayout::kV2));
+  Registry* const registry = plugin.registry();
+  CHECK(registry->api_version == 2);
+  REQUIRE(registry->iface.get_device_count(registry) == 1);
+  Device* const device = registry->iface.get_device(registry, 0);
+  CHECK(device->iface.get_type(device) == kAccelerator);
+  BufferType* const type = device->iface.get_buffer_type(device);
+  CHECK(std::string(type->iface.get_name(type)) == "MOETIER");
+  CHECK(type->iface.is_host == nullptr);
+  CHECK(device->iface.supports_buft(device, type));
+  BufferType host{};
+  host.iface.is_host = [](BufferType*) { return true; };
+  CHECK(device->iface.supports_buft(device, &host));
+  BufferType gpu{};
+  CHECK_FALSE(device->iface.supports_buft(device, &gpu));
+}
+
+TEST_CASE("Plugin: a layer is one call to the daemon, in either layout of ggml", "[llama_cpp]") {
+  const AbiLayout layout = GENERATE(AbiLayout::kV1, AbiLayout::kV2);
+  const bool fused = GENERATE(false, true);
+  Engine engine(layout, {.picks = 3, .rows = 5, .fused = fused, .biases = true});
+  engine.LoadMapped();
+  REQUIRE(engine.Compute() == kOk);
+  CHECK(engine.OutputIsRight());
+  REQUIRE(Engine::daemon().calls.size() == 1);
+  const moetier_layer_call& call = Engine::daemon().calls.front();
+  CHECK(call.layer == 3);
+  CHECK(call.rows == 5);
+  CHECK(call.top_k == 3);
+  CHECK(call.hidden == 64);
+  CHECK(Engine::daemon().files == 1);
+  CHECK(Engine::daemon().client == "llama.cpp, ggml 0.23.0");
+  CHECK(Engine::daemon().attached == 1);
+  REQUIRE(engine.Compute() == kOk);
+  CHECK(Engine::daemon().attached == 1);
+}
+
+TEST_CASE("Plugin: expert weights take no memory and read back from the file", "[llama_cpp]") {
+  const AbiLayout layout = GENERATE(AbiLayout::kV1, AbiLayout::kV2);
+  Engine engine(layout);
+  engine.LoadMapped();
+  const Tensor* const gate = engine.graph().Find("blk.3.ffn_gate_exps.weight");
+  const auto* const held = static_cast<const std::byte*>(gate->data);
+  CHECK(std::all_of(held, held + gate->nb[3], [](std::byte b) { return b == std::byte{0}; }));
+  std::vector<std::byte> read(100);
+  engine.WithBuffer(
+      [&](auto* buffer) { buffer->iface.get_tensor(engine.buffer(), gate, read.data(), 50, 100); });
+  CHECK(std::memcmp(read.data(), engine.FileBytes().data() + 4096 + 50, 100) == 0);
+}
+
+TEST_CASE("Plugin: what else lies in its buffers is kept", "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  Tensor* const lora = engine.graph().New("blk.3.ffn_up_exps.weight.lora_a", 0, {8});
+  const float in[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  float out[8] = {};
+  engine.WithBuffer([&](auto* buffer) {
+    lora->data = buffer->iface.get_base(engine.buffer());
+    buffer->iface.set_tensor(engine.buffer(), lora, in, 0, sizeof in);
+    buffer->iface.memset_tensor(engine.buffer(), lora, 0, 0, sizeof(float));
+    buffer->iface.get_tensor(engine.buffer(), lora, out, 0, sizeof out);
+  });
+  CHECK(out[0] == 0);
+  CHECK(out[7] == 8);
+  engine.WithBuffer([&](auto* buffer) {
+    buffer->iface.clear(engine.buffer(), 0);
+    buffer->iface.get_tensor(engine.buffer(), lora, out, 0, sizeof out);
+  });
+  CHECK(out[7] == 0);
+}
+
+TEST_CASE("Plugin: a graph in pieces gives a layer's result without the daemon", "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadMapped();
+  const size_t count = engine.graph().nodes.size();
+  const size_t cut = GENERATE_COPY(range(size_t{1}, count));
+  REQUIRE(engine.ComputePart(0, cut) == kOk);
+  REQUIRE(engine.ComputePart(cut, count - cut) == kOk);
+  CHECK(Engine::daemon().calls.empty());
+  // Every row's result is there: sums of products of non-zero values.
+  const auto* const out = static_cast<float*>(engine.graph().output->data);
+  CHECK(std::count(out, out + 3 * 64, 0.0F) < 10);
+}
+
+TEST_CASE("Plugin: an inner result that somebody else reads is computed, not skipped",
+          "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadMapped();
+  ExpertGraph& graph = engine.graph();
+  SECTION("by an operation elsewhere in the graph") {
+    std::vector<Tensor*> nodes = graph.nodes;
+    Tensor* const reader = graph.New("reader", 0, {32, 3, 3});
+    reader->op = testing::NumberOf("SCALE");
+    reader->src[0] = graph.Find("glu");
+    nodes.push_back(reader);
+    FakeGraph with_reader(nodes);
+    FakeGraph part(with_reader, 0, nodes.size() - 1);
+    void* const backend = engine.NewBackend();
+    CHECK(engine.ComputeOn(backend, part.get()) == kOk);
+    engine.FreeBackend(backend);
+  }
+  SECTION("by the program, as an output") {
+    graph.Find("glu")->flags = kFlagOutput;
+    CHECK(engine.Compute() == kOk);
+  }
+  CHECK(Engine::daemon().calls.empty());
+  CHECK(graph.Floats("glu")[0] != 0);
+}
+
+TEST_CASE("Plugin: a daemon that goes fails one computation and is attached again by the next",
+          "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadMapped();
+  REQUIRE(engine.Compute() == kOk);
+  Engine::daemon().compute_answers = {MOETIER_GONE};
+  CHECK(engine.Compute() == kFailed);
+  CHECK(Engine::daemon().closed == 1);
+  Engine::daemon().attach_answers = {MOETIER_UNREACHABLE};
+  CHECK(engine.Compute() == kFailed);
+  CHECK(Engine::daemon().attached == 1);
+  CHECK(engine.Compute() == kOk);
+  CHECK(Engine::daemon().attached == 2);
+}
+
+TEST_CASE("Plugin: a refused session and a failed call fail the computation and keep the lane",
+          "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadMapped();
+  Engine::daemon().attach_answers = {MOETIER_REFUSED};
+  CHECK(engine.Compute() == kFailed);
+  Engine::daemon().compute_answers = {MOETIER_FAULT};
+  CHECK(engine.Compute() == kFailed);
+  CHECK(engine.Compute() == kOk);
+  CHECK(Engine::daemon().attached == 1);
+  CHECK(Engine::daemon().closed == 0);
+}
+
+TEST_CASE("Plugin: weights that were not mapped from a file fail every computation",
+          "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadCopied();
+  CHECK(engine.Compute() == kFailed);
+  CHECK(engine.ComputePart(0, 1) == kFailed);
+  CHECK(Engine::daemon().attached == 0);
+}
+
+TEST_CASE("Plugin: two backends have a session each", "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadMapped();
+  void* const second = engine.NewBackend();
+  REQUIRE(engine.Compute() == kOk);
+  REQUIRE(engine.ComputeOn(second, engine.whole()) == kOk);
+  CHECK(Engine::daemon().attached == 2);
+  engine.FreeBackend(second);
+  CHECK(Engine::daemon().closed == 1);
+  CHECK(engine.Compute() == kOk);
+}
+
+TEST_CASE("Plugin: an output over its own input is right when the call goes in pieces",
+          "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2, {.picks = 3, .rows = 7});
+  engine.LoadMapped();
+  Engine::daemon().max_rows = 2;
+  REQUIRE(engine.Compute() == kOk);
+  REQUIRE(engine.OutputIsRight());
+  const auto* const apart = static_cast<float*>(engine.graph().output->data);
+  const std::vector<float> right(apart, apart + 7 * 64);
+  // One row further on: a piece's output would overwrite the next piece's input.
+  std::vector<float> memory(8 * 64);
+  Tensor* const input = engine.graph().Find("input");
+  std::memcpy(memory.data(), input->data, 7 * 64 * sizeof(float));
+  input->data = memory.data();
+  engine.graph().output->data = memory.data() + 64;
+  REQUIRE(engine.Compute() == kOk);
+  CHECK(std::memcmp(memory.data() + 64, right.data(), right.size() * sizeof(float)) == 0);
+}
+
+}  // namespace moetier::ggml
