@@ -22,8 +22,9 @@ class _Job:
 
 
 class FastlaneSession(Session):
-    """A lane serves one thread at a time: calls of several threads take turns. layer() runs on the
-    caller's thread; layer_async() hands over to a thread of the session, moetier-lane."""
+    """A lane serves one thread at a time: calls of several threads take turns, and close() waits
+    for the one whose turn it is. layer() runs on the caller's thread; layer_async() hands over to a
+    thread of the session, moetier-lane."""
 
     def __init__(self, client, model, client_name, timeout):
         self._library = c.load()
@@ -37,6 +38,7 @@ class FastlaneSession(Session):
         super().__init__(transport="fastlane", session_id=grant.session, model=model_message,
                          max_rows=grant.max_rows, max_in_flight=grant.max_in_flight,
                          daemon_version=grant.daemon_version.decode("utf-8", "replace"))
+        self._max_top_k = grant.max_top_k
         self._turn = threading.Condition()  # held by whoever uses the lane; guards what follows
         self._ended = None  # the SessionEnded, once it is over
         self._handed = 0  # pieces given to the thread and not done with
@@ -75,9 +77,17 @@ class FastlaneSession(Session):
         lane = c.Lane()
         error = c.Error()
         status = self._library.moetier_lane_attach(wanted, round((timeout or 0) * 1e6), lane, error)
-        if status != c.OK:
-            raise _exception(status, error)
-        return lane
+        if status == c.OK:
+            return lane
+        # There was no session yet that could have ended.
+        raise _exception(c.UNREACHABLE if status == c.GONE else status, error)
+
+    def _check(self, layer, hidden, experts, weights):
+        rows = super()._check(layer, hidden, experts, weights)
+        if rows.top_k > self._max_top_k:
+            raise InvalidArgument(f"top_k = {rows.top_k}: the grant's most is {self._max_top_k}",
+                                  code="INVALID_ARGUMENT", reason="BAD_TOP_K", field="top_k")
+        return rows
 
     @contextlib.contextmanager
     def _my_turn(self, deadline):

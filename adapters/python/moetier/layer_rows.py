@@ -57,8 +57,6 @@ def _check_layer(layer):
 
 def _check_hidden(hidden, width):
     array = np.asarray(hidden)
-    if array.dtype.name == "bfloat16":  # ml_dtypes
-        array = array.view(np.uint16)
     if array.dtype.name not in _HIDDEN_TYPES:
         raise _refuse("hidden", f"dtype {array.dtype}; give float32, float16, or bfloat16's bits as "
                       "uint16", "BAD_TYPE")

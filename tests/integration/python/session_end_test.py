@@ -10,7 +10,7 @@ import time
 import unittest
 
 import moetier
-from daemon_process import WORK, DaemonProcess, golden_call, wait_until
+from daemon_process import CTL, WORK, DaemonProcess, golden_call, wait_until
 
 # A stopped daemon answers nothing, so that a call stays in flight as long as a test likes.
 SOON = 20  # seconds within which an end must be noticed on a busy machine
@@ -71,7 +71,15 @@ class SessionEndTest(unittest.TestCase):
         self.daemon.stop()
         error = self.assert_ended(lambda: self.session.layer_async(*golden_call(0)).result(SOON))
         self.assertIn("attach again", str(error))
+        self.assertEqual(error.reason, "DRAINING")
         self.assert_ended(lambda: self.session.layer(*golden_call(0)))
+
+    def test_calls_on_a_model_that_was_unloaded_are_refused(self):
+        subprocess.run([CTL, "unload", "--socket", self.daemon.socket, "m"], check=True,
+                       stdout=subprocess.DEVNULL, timeout=SOON)
+        with self.assertRaises(moetier.NotFound) as caught:
+            self.session.layer(*golden_call(0))
+        self.assertEqual(caught.exception.reason, "UNKNOWN_MODEL")
 
     def test_a_call_that_is_not_answered_in_time_fails_alone(self):
         self.daemon.signal(signal.SIGSTOP)
@@ -92,6 +100,13 @@ class SessionEndTest(unittest.TestCase):
         error = future.exception(SOON)
         self.assertIsInstance(error, moetier.DeadlineExceeded)
         self.assertEqual(error.code, "DEADLINE_EXCEEDED")
+
+    def test_attaching_to_a_halted_daemon_fails_in_time(self):
+        self.daemon.signal(signal.SIGSTOP)
+        with self.assertRaises(moetier.DeadlineExceeded):
+            self.client.attach("m", timeout=0.3)
+        self.daemon.signal(signal.SIGCONT)
+        wait_until(lambda: len(self.client.status().sessions) == 1, "that session's end")
 
     def test_a_full_session_makes_callers_wait_until_their_deadline(self):
         self.daemon.signal(signal.SIGSTOP)
