@@ -30,7 +30,7 @@ export MOETIER_TEST_WORK="$work" MOETIER_FASTLANE_LIBRARY="${4:-}" PYTHONDONTWRI
 unset MOETIER_SOCKET  # it would win over the sockets that the daemons' configurations name
 check "import" import_demo packed
 in_tree() {
-  PYTHONPATH="$root/adapters/python" timeout 240 "$python" -m unittest discover \
+  PYTHONPATH="$root/adapters/python" timeout 480 "$python" -m unittest discover \
     -s "$root/tests/integration/python" -p '*_test.py'
 }
 check "the client, run from the tree" in_tree
