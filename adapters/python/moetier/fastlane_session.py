@@ -1,6 +1,7 @@
 """A session over memory shared with a daemon on the same host."""
 
 import collections
+import concurrent.futures
 import contextlib
 import ctypes
 import dataclasses
@@ -10,7 +11,8 @@ import threading
 import numpy as np
 
 from moetier import fastlane_library as c
-from moetier.errors import InvalidArgument, SessionEnded, Unreachable, call_failed
+from moetier.errors import (DeadlineExceeded, InvalidArgument, SessionEnded, Unreachable,
+                            call_failed)
 from moetier.layer_batch import LayerBatch, Piece
 from moetier.session import Deadline, Session
 
@@ -57,8 +59,13 @@ class FastlaneSession(Session):
     def layer_async(self, layer, hidden, experts, weights, timeout=None):
         deadline = Deadline(timeout)
         rows = self._check(layer, hidden, experts, weights)
-        with self._my_turn(deadline):
-            return self._hand_over(rows.copied(), deadline).future
+        try:
+            with self._my_turn(deadline):
+                return self._hand_over(rows.copied(), deadline).future
+        except (SessionEnded, DeadlineExceeded) as error:
+            failed = concurrent.futures.Future()
+            failed.set_exception(error)
+            return failed
 
     def close(self):
         with self._turn:

@@ -69,8 +69,8 @@ class Session(abc.ABC):
     @abc.abstractmethod
     def layer_async(self, layer, hidden, experts, weights, timeout=None):
         """The same as a concurrent.futures.Future. Blocks while max_in_flight requests are
-        unanswered. The arrays may be changed as soon as it returns. The future cannot be
-        cancelled."""
+        unanswered. The arrays may be changed as soon as it returns. Raises InvalidArgument for what
+        is not sent; any other failure is the future's. The future cannot be cancelled."""
 
     @abc.abstractmethod
     def close(self):
