@@ -57,8 +57,18 @@ class DaemonProcess:
         self.kill()
         raise AssertionError(f"moetierd does not serve; its log:\n{self._log.read_text()}")
 
-    def signal(self, number):
-        self._process.send_signal(number)
+    def halt(self):
+        """SIGSTOP, and every thread has stopped: from now on nothing is answered."""
+        self._process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: self._thread_states() == {"T"}, "every thread of moetierd has stopped")
+
+    def resume(self):
+        self._process.send_signal(signal.SIGCONT)
+
+    def _thread_states(self):
+        files = pathlib.Path(f"/proc/{self._process.pid}/task").glob("*/stat")
+        # The name in parentheses may hold anything; the state follows it.
+        return {file.read_text().rpartition(")")[2].split()[0] for file in files}
 
     def kill(self):
         """SIGKILL, also while it is stopped, and gone."""
@@ -68,8 +78,8 @@ class DaemonProcess:
     def stop(self):
         """SIGTERM; AssertionError when it does not end well."""
         if self._process.poll() is None:
-            self.signal(signal.SIGCONT)
-            self.signal(signal.SIGTERM)
+            self.resume()
+            self._process.terminate()
             status = self._process.wait(timeout=30)
             assert status == 0, f"moetierd ended with {status}:\n{self._log.read_text()}"
 

@@ -1,7 +1,6 @@
 """Ends: of the session, the daemon and the client. Nothing hangs, and each says what ended."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -34,7 +33,7 @@ class SessionEndTest(unittest.TestCase):
         return caught.exception
 
     def test_a_daemon_killed_in_mid_call_ends_every_call_and_a_new_one_serves_the_same_client(self):
-        self.daemon.signal(signal.SIGSTOP)
+        self.daemon.halt()
         futures = [self.session.layer_async(*golden_call(i)) for i in range(6)]
         blocked = []
         thread = threading.Thread(target=lambda: blocked.append(
@@ -82,44 +81,44 @@ class SessionEndTest(unittest.TestCase):
         self.assertEqual(caught.exception.reason, "UNKNOWN_MODEL")
 
     def test_a_call_that_is_not_answered_in_time_fails_alone(self):
-        self.daemon.signal(signal.SIGSTOP)
+        self.daemon.halt()
         begin = time.monotonic()
         with self.assertRaises(moetier.DeadlineExceeded) as caught:
             self.session.layer(*golden_call(1), timeout=0.3)
         self.assertIsInstance(caught.exception, TimeoutError)
         self.assertEqual(caught.exception.reason, "DEADLINE")
         self.assertGreaterEqual(time.monotonic() - begin, 0.3)
-        self.daemon.signal(signal.SIGCONT)
+        self.daemon.resume()
         output = self.session.layer(*golden_call(0), timeout=SOON)
         self.assertEqual(output.tobytes(), self.expected.tobytes())
 
     def test_the_daemon_fails_a_call_that_it_reads_too_late(self):
-        self.daemon.signal(signal.SIGSTOP)
+        self.daemon.halt()
         future = self.session.layer_async(*golden_call(1), timeout=1e-6)
-        self.daemon.signal(signal.SIGCONT)
+        self.daemon.resume()
         error = future.exception(SOON)
         self.assertIsInstance(error, moetier.DeadlineExceeded)
         self.assertEqual(error.code, "DEADLINE_EXCEEDED")
 
     def test_attaching_to_a_halted_daemon_fails_in_time(self):
-        self.daemon.signal(signal.SIGSTOP)
+        self.daemon.halt()
         with self.assertRaises(moetier.DeadlineExceeded):
             self.client.attach("m", timeout=0.3)
-        self.daemon.signal(signal.SIGCONT)
+        self.daemon.resume()
         wait_until(lambda: len(self.client.status().sessions) == 1, "that session's end")
 
     def test_a_full_session_makes_callers_wait_until_their_deadline(self):
-        self.daemon.signal(signal.SIGSTOP)
+        self.daemon.halt()
         futures = [self.session.layer_async(*golden_call(0, slice(1)))
                    for _ in range(self.session.max_in_flight)]
         with self.assertRaises(moetier.DeadlineExceeded):
             self.session.layer_async(*golden_call(0), timeout=0.3).result(SOON)
-        self.daemon.signal(signal.SIGCONT)
+        self.daemon.resume()
         for future in futures:
             self.assertEqual(future.result(SOON).tobytes(), self.expected[:1].tobytes())
 
     def test_closing_fails_what_is_in_flight_and_closes_once(self):
-        self.daemon.signal(signal.SIGSTOP)
+        self.daemon.halt()
         future = self.session.layer_async(*golden_call(0))
         begin = time.monotonic()
         self.session.close()
