@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Python client against real daemons on the demo model, from the tree and installed by pip.
-# usage: python_client_test.sh MOETIERCTL MOETIERD DATA_DIR [FASTLANE_LIBRARY]
+# usage: python_client_test.sh MOETIERCTL MOETIERD DATA_DIR FASTLANE_LIBRARY
 # Exit status: 77 where Python's gRPC, protobuf or numpy are missing (ctest: skipped).
 set -uo pipefail
 ctl="$1"
@@ -26,7 +26,7 @@ if [[ -z "$python" ]]; then
 fi
 
 export MOETIER_TEST_CTL="$ctl" MOETIER_TEST_DAEMON="$daemon" MOETIER_TEST_DATA="$3"
-export MOETIER_TEST_WORK="$work" MOETIER_FASTLANE_LIBRARY="${4:-}" PYTHONDONTWRITEBYTECODE=1
+export MOETIER_TEST_WORK="$work" MOETIER_FASTLANE_LIBRARY="$4" PYTHONDONTWRITEBYTECODE=1
 unset MOETIER_SOCKET  # it would win over the sockets that the daemons' configurations name
 check "import" import_demo packed
 in_tree() {

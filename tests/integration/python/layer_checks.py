@@ -11,7 +11,10 @@ from daemon_process import (EXPERTS, HIDDEN, LAYERS, ONE_MODEL, OUTPUT, ROWS, WE
 # The stated tolerance of integer weight types against float64.
 MAX_RELATIVE_L2 = 0.03
 SMALL_MAX_ROWS = 16
-SMALL_LIMITS = f"limits: {{max_rows: {SMALL_MAX_ROWS}, max_in_flight: 3}}\n"
+SMALL_LIMITS = f"""
+limits: {{max_rows: {SMALL_MAX_ROWS}, max_in_flight: 3}}
+fastlane: {{max_rows: {SMALL_MAX_ROWS}, max_in_flight: 3}}
+"""
 
 
 class LayerChecks:
