@@ -21,6 +21,7 @@ void AddModelsCommand(CLI::App& app, ExitCode& exit_code);
 void AddPinCommands(CLI::App& app, ExitCode& exit_code);  // pin, unpin
 void AddReloadCommand(CLI::App& app, ExitCode& exit_code);
 void AddReplayCommand(CLI::App& app, ExitCode& exit_code);
+void AddShellCommand(CLI::App& app, ExitCode& exit_code);
 void AddStatusCommand(CLI::App& app, ExitCode& exit_code);
 void AddVerifyCommand(CLI::App& app, ExitCode& exit_code);
 

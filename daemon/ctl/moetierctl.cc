@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   moetier::ExitCode exit_code = moetier::ExitCode::kOk;
   moetier::AddStatusCommand(app, exit_code);
   moetier::AddImportCommand(app, exit_code);
+  moetier::AddShellCommand(app, exit_code);
   moetier::AddVerifyCommand(app, exit_code);
   moetier::AddModelsCommand(app, exit_code);
   moetier::AddLoadCommands(app, exit_code);

@@ -11,7 +11,7 @@ unset MOETIER_SOCKET
 
 check "help" exits 0 "$ctl" --help
 check "version" exits 0 "$ctl" --version
-for command in status import verify models load unload pin unpin reload replay doctor; do
+for command in status import shell verify models load unload pin unpin reload replay doctor; do
   check "the app's help names $command" grep -q "^  $command " <("$ctl" --help)
   check "$command --help" exits 0 "$ctl" "$command" --help
   check "$command documents its exit status" out_has "Exit status"
@@ -50,6 +50,18 @@ check "it was already there" equal "$(json_value '["already_complete"]')" True
 check "in place" exits 0 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --in-place \
   --store "$work/in-place" --json
 check "the same fingerprint" equal "$(json_value '["fingerprint"]')" "$fingerprint"
+check "shell" exits 0 "$ctl" shell "$demo/moetier-demo-Q4_K_M.gguf" "$work/shell.gguf" --json
+check "shell's JSON" out_is_json
+check "the shell's fingerprint" equal "$(json_value '["fingerprint"]')" "$fingerprint"
+check "18 expert tensors" equal "$(json_value '["hole_tensors"]')" 18
+check "shell onto a file" exits 4 "$ctl" shell "$demo/moetier-demo-Q4_K_M.gguf" "$work/shell.gguf"
+check "it says how" err_has "--force"
+check "shell with --force" exits 0 "$ctl" shell "$demo/moetier-demo-Q4_K_M.gguf" "$work/shell.gguf" \
+  --force
+check "it says how to start an engine" out_has "-ot exps=MOETIER"
+check "shell of a shell" exits 4 "$ctl" shell "$work/shell.gguf" "$work/again.gguf"
+rm "$work/shell.gguf"
+
 check "models of a folder" exits 0 "$ctl" models --stores "$work" --json
 check "both stores are listed" equal "$(json_value '["stores"].__len__()')" 2
 

@@ -181,7 +181,7 @@ Status CheckOverlap(const GgufCursor& cursor, std::span<const TensorEntry> entri
 }
 
 Status ReadTensors(GgufCursor& cursor, uint64_t count, GgufHeader& header) {
-  ASSIGN_OR_RETURN(const uint64_t alignment, ReadAlignment(cursor, header));
+  ASSIGN_OR_RETURN(header.alignment, ReadAlignment(cursor, header));
   std::vector<TensorEntry> entries;  // grows with what was read, not with the count claimed
   std::set<std::string, std::less<>> names;
   for (uint64_t i = 0; i < count; ++i) {
@@ -193,9 +193,9 @@ Status ReadTensors(GgufCursor& cursor, uint64_t count, GgufHeader& header) {
     }
     entries.push_back(std::move(entry));
   }
-  header.data_offset = AlignUp(cursor.offset(), alignment);
+  header.data_offset = AlignUp(cursor.offset(), header.alignment);
   for (TensorEntry& entry : entries) {
-    RETURN_IF_ERROR(PlaceTensor(cursor, header.data_offset, alignment, entry));
+    RETURN_IF_ERROR(PlaceTensor(cursor, header.data_offset, header.alignment, entry));
   }
   RETURN_IF_ERROR(CheckOverlap(cursor, entries));
   header.tensors.reserve(entries.size());
@@ -218,7 +218,11 @@ Status ReadHeader(GgufCursor& cursor, const std::string& path, GgufHeader& heade
   ASSIGN_OR_RETURN(const uint64_t pairs, cursor.Number<uint64_t>("the metadata count"));
   RETURN_IF_ERROR(CheckCount(cursor, 8, "tensors", tensors, kMinTensorBytes));
   RETURN_IF_ERROR(CheckCount(cursor, 16, "metadata pairs", pairs, kMinPairBytes));
-  for (uint64_t i = 0; i < pairs; ++i) RETURN_IF_ERROR(ReadGgufPair(cursor, header.metadata));
+  for (uint64_t i = 0; i < pairs; ++i) {
+    const uint64_t start = cursor.offset();
+    ASSIGN_OR_RETURN(const std::string_view key, ReadGgufPair(cursor, header.metadata));
+    header.pairs.push_back({std::string(key), start, cursor.offset() - start});
+  }
   return ReadTensors(cursor, tensors, header);
 }
 
@@ -248,13 +252,17 @@ Result<std::optional<GgufHeader>> ParseGgufHeader(std::span<const std::byte> hea
 Result<GgufFile> ReadGgufFile(const std::string& path, uint64_t limit) {
   // O_NONBLOCK: a FIFO at that path must not hang us.
   ASSIGN_OR_RETURN(const UniqueFd fd, UniqueFd::Open(path, O_RDONLY | O_NONBLOCK));
-  ASSIGN_OR_RETURN(const uint64_t bytes, RegularFileBytes(fd.get(), path));
+  return ReadOpenGgufFile(fd.get(), path, limit);
+}
+
+Result<GgufFile> ReadOpenGgufFile(int fd, const std::string& path, uint64_t limit) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, RegularFileBytes(fd, path));
   std::vector<std::byte> head;
   // Four times more a round: what is parsed again costs at most a third of the last parse.
   for (uint64_t want = uint64_t{1} << 20;; want *= 4) {
     const uint64_t have = head.size();
     head.resize(static_cast<size_t>(std::min({want, bytes, limit})));
-    RETURN_IF_ERROR(ReadExactly(fd.get(), have, std::span(head).subspan(have), path));
+    RETURN_IF_ERROR(ReadExactly(fd, have, std::span(head).subspan(have), path));
     ASSIGN_OR_RETURN(std::optional<GgufHeader> header, ParseGgufHeader(head, bytes, path));
     if (header) return GgufFile{path, bytes, std::move(*header)};
     if (head.size() >= limit) {

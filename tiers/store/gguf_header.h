@@ -14,10 +14,19 @@
 
 namespace moetier {
 
+// Where one metadata pair stands in the file: key, type and value.
+struct GgufPair {
+  std::string key;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
 // The header of one GGUF file: everything before the tensor data.
 struct GgufHeader {
   uint32_t version = 0;
-  uint64_t data_offset = 0;  // where the tensor data starts in the file
+  uint64_t alignment = 32;      // of the tensor data
+  uint64_t data_offset = 0;     // where the tensor data starts in the file
+  std::vector<GgufPair> pairs;  // in file order
   std::map<std::string, GgufValue, std::less<>> metadata;
   std::vector<GgufTensor> tensors;  // in file order; `shard` is 0; offsets from the file's start
 };
@@ -41,6 +50,9 @@ Result<std::optional<GgufHeader>> ParseGgufHeader(std::span<const std::byte> hea
 
 // Reads as much of the file as its header needs; one that needs more than `limit` is kBadGguf.
 Result<GgufFile> ReadGgufFile(const std::string& path, uint64_t limit = kMaxGgufHeaderBytes);
+// The same of an open descriptor; `path` is what messages call it.
+Result<GgufFile> ReadOpenGgufFile(int fd, const std::string& path,
+                                  uint64_t limit = kMaxGgufHeaderBytes);
 
 }  // namespace moetier
 

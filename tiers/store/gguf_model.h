@@ -54,6 +54,9 @@ class GgufModel {
   static Result<GgufModel> Parse(std::span<const std::byte> head, uint64_t file_bytes,
                                  const std::string& path);
 
+  // Of headers that ReadShardSet or OrderShardSet gave.
+  static GgufModel FromFiles(std::vector<GgufFile> files);
+
   [[nodiscard]] const GgufValue* Find(std::string_view key) const;
   [[nodiscard]] std::optional<uint64_t> FindUnsigned(std::string_view key) const;
   [[nodiscard]] std::optional<double> FindNumber(std::string_view key) const;
@@ -69,8 +72,6 @@ class GgufModel {
   }
 
  private:
-  static GgufModel FromFiles(std::vector<GgufFile> files);
-
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
   std::map<std::string, size_t, std::less<>> tensor_index_;

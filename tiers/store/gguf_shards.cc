@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kExtension = ".gguf";
 constexpr size_t kMaxFaultLines = 40;      // the rest is counted
+constexpr uint64_t kMaxShards = 99'999;    // names have five digits
 constexpr size_t kMaxFilesLookedAt = 256;  // when looking for a renamed shard
 
 std::optional<uint64_t> Unsigned(const GgufHeader& header, std::string_view key) {
@@ -179,6 +180,37 @@ Result<std::vector<GgufFile>> ReadNamedSet(ShardName name) {
   return files;
 }
 
+// What to call a shard that was not given: by the name of one that was, if that tells.
+std::string NameOfShard(std::span<const GgufFile> files, uint32_t number, uint32_t count) {
+  for (const GgufFile& file : files) {
+    std::optional<ShardName> name = ParseShardName(file.path);
+    if (!name || name->count != count) continue;
+    name->number = number;
+    return BaseName(FormatShardName(*name));
+  }
+  return fmt::format("shard {} of {}", number, count);
+}
+
+// The index of the file of each shard; empty places are missing shards.
+std::vector<std::optional<size_t>> PlaceShards(std::span<const GgufFile> files, uint32_t count,
+                                               Faults& faults) {
+  std::vector<std::optional<size_t>> places(count);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string base = BaseName(files[i].path);
+    const auto number = Unsigned(files[i].header, "split.no");
+    if (!number || *number >= count) {
+      faults.Add(fmt::format("{}: split.no is {}, the set has {} shards: another model's file?",
+                             base, number ? std::to_string(*number) : "missing", count));
+    } else if (places[*number]) {
+      faults.Add(fmt::format("{}: is shard {} like {}: given twice?", base, *number + 1,
+                             BaseName(files[*places[*number]].path)));
+    } else {
+      places[*number] = i;
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 std::optional<ShardName> ParseShardName(std::string_view path) {
@@ -201,6 +233,39 @@ std::optional<ShardName> ParseShardName(std::string_view path) {
 
 std::string FormatShardName(const ShardName& name) {
   return fmt::format("{}-{:05}-of-{:05}{}", name.prefix, name.number, name.count, kExtension);
+}
+
+Result<std::vector<size_t>> FindShardOrder(std::span<const GgufFile> files) {
+  const GgufFile& given = files.front();
+  const uint64_t count = Unsigned(given.header, "split.count").value_or(1);
+  Faults faults;
+  if (count <= 1 && files.size() == 1) {
+    CheckTotal(files, faults);
+    if (!faults.empty()) return faults.ToError(given.path, 1);
+    return std::vector<size_t>{0};
+  }
+  if (count <= 1 || count > kMaxShards) {
+    return Error{ErrorCode::kDataLoss, Reason::kBadGguf,
+                 fmt::format("{} files were given, but split.count of {} is {}", files.size(),
+                             BaseName(given.path), count)};
+  }
+  const auto shards = static_cast<uint32_t>(count);
+  const auto places = PlaceShards(files, shards, faults);
+  std::vector<size_t> order;
+  for (uint32_t number = 1; number <= shards; ++number) {
+    const std::optional<size_t> place = places[number - 1];
+    if (!place) {
+      faults.AddMissing(fmt::format("{}: not given", NameOfShard(files, number, shards)));
+      continue;
+    }
+    order.push_back(*place);
+    const GgufFile& first = files[places[0].value_or(*place)];
+    CheckShard({.prefix = "", .number = number, .count = shards}, files[*place], first, faults);
+  }
+  CheckTensorNames(files, faults);
+  if (order.size() == shards) CheckTotal(files, faults);
+  if (!faults.empty()) return faults.ToError(given.path, shards);
+  return order;
 }
 
 Result<std::vector<GgufFile>> ReadShardSet(const std::string& path) {

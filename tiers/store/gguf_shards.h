@@ -1,8 +1,10 @@
 #ifndef MOETIER_TIERS_STORE_GGUF_SHARDS_H_
 #define MOETIER_TIERS_STORE_GGUF_SHARDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,10 @@ std::string FormatShardName(const ShardName& name);
 // order. All faults of the set come in one message, a line each; kMissingShard if a shard is not
 // there, else kBadGguf.
 Result<std::vector<GgufFile>> ReadShardSet(const std::string& path);
+
+// Which of `files`, given in any order, is shard i, by what each says of itself: names count for
+// messages only. Every file of the set must be there. Errors as ReadShardSet's.
+Result<std::vector<size_t>> FindShardOrder(std::span<const GgufFile> files);
 
 }  // namespace moetier
 

@@ -189,7 +189,8 @@ Result<GgufValue> ReadValue(GgufCursor& cursor, std::string_view what) {
 
 }  // namespace
 
-Status ReadGgufPair(GgufCursor& cursor, std::map<std::string, GgufValue, std::less<>>& metadata) {
+Result<std::string_view> ReadGgufPair(GgufCursor& cursor,
+                                      std::map<std::string, GgufValue, std::less<>>& metadata) {
   const uint64_t start = cursor.offset();
   ASSIGN_OR_RETURN(const std::string_view key, cursor.Text("a metadata key", kMaxGgufKeyBytes));
   const std::string what = fmt::format("key {}", Printable(key));
@@ -197,7 +198,7 @@ Status ReadGgufPair(GgufCursor& cursor, std::map<std::string, GgufValue, std::le
   if (metadata.contains(key)) return cursor.Bad(start, fmt::format("{} is there twice", what));
   ASSIGN_OR_RETURN(GgufValue value, ReadValue(cursor, what));
   metadata.emplace(key, std::move(value));
-  return Ok{};
+  return key;
 }
 
 }  // namespace moetier

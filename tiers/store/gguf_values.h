@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "tiers/store/gguf_cursor.h"
@@ -31,8 +32,10 @@ inline constexpr uint64_t kMaxGgufKeyBytes = 65535;  // the format's own limit
 // Largest known array: about 1 M merges of a tokenizer.
 inline constexpr uint64_t kMaxGgufArrayElements = uint64_t{1} << 24;
 
-// Reads one key-value pair into `metadata`; a key that is there already is an error.
-Status ReadGgufPair(GgufCursor& cursor, std::map<std::string, GgufValue, std::less<>>& metadata);
+// Reads one key-value pair into `metadata`; a key that is there already is an error. Gives the key,
+// which lies in the cursor's bytes.
+Result<std::string_view> ReadGgufPair(GgufCursor& cursor,
+                                      std::map<std::string, GgufValue, std::less<>>& metadata);
 
 }  // namespace moetier
 

@@ -107,6 +107,12 @@ Result<std::vector<UniqueFd>> OpenShards(const GgufModel& gguf) {
 }  // namespace
 
 Result<uint64_t> ModelFingerprint(const GgufModel& gguf, const MoeModel& model) {
+  ASSIGN_OR_RETURN(const std::vector<UniqueFd> shards, OpenShards(gguf));
+  return ModelFingerprint(gguf, model, shards);
+}
+
+Result<uint64_t> ModelFingerprint(const GgufModel& gguf, const MoeModel& model,
+                                  std::span<const UniqueFd> shards) {
   FieldHash hash;
   hash.Text("moetier model fingerprint 1");
   hash.Text(model.geometry.architecture);
@@ -124,13 +130,12 @@ Result<uint64_t> ModelFingerprint(const GgufModel& gguf, const MoeModel& model) 
     for (const uint64_t length : tensor->shape) hash.Number(length);
     total += tensor->bytes;
   }
-  ASSIGN_OR_RETURN(const std::vector<UniqueFd> files, OpenShards(gguf));
   const uint64_t length = std::min(kSampleBytes, total);
   for (uint64_t i = 0; i < kSamples; ++i) {
     // Evenly from the first block to the last; divided first so that nothing overflows.
     const uint64_t room = total - length;
     const uint64_t begin = room / (kSamples - 1) * i + room % (kSamples - 1) * i / (kSamples - 1);
-    RETURN_IF_ERROR(HashRun(gguf, files, tensors, begin, begin + length, hash));
+    RETURN_IF_ERROR(HashRun(gguf, shards, tensors, begin, begin + length, hash));
   }
   return hash.digest();
 }

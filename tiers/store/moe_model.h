@@ -4,10 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "kernels/layout.h"
 #include "tiers/store/gguf_model.h"
 #include "tiers/store/model_geometry.h"
@@ -60,6 +62,9 @@ Result<MoeModel> ReadMoeModel(const GgufModel& gguf, const MoeModelOptions& opti
 // 4 KiB blocks of expert bytes, all in the order of tensor names: the same for the same tensors
 // whatever their path, order and shards. Reads the shards.
 Result<uint64_t> ModelFingerprint(const GgufModel& gguf, const MoeModel& model);
+// The same with the shards open, in their order.
+Result<uint64_t> ModelFingerprint(const GgufModel& gguf, const MoeModel& model,
+                                  std::span<const UniqueFd> shards);
 
 }  // namespace moetier
 
