@@ -46,6 +46,15 @@ struct ModelConfig {
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
+// Models loaded for clients that bring their engine's model files.
+struct OnDemandConfig {
+  bool stores = true;               // from a store of the same model below store_root
+  bool files = true;                // else in place from the client's own files
+  uint32_t most = 2;                // loaded this way at one time
+  MemoryBudget ram = Percent{100};  // of each
+  friend bool operator==(const OnDemandConfig&, const OnDemandConfig&) = default;
+};
+
 enum class InstructionSetChoice : uint8_t { kAuto, kScalar, kAvx2, kAvx512 };
 
 struct CpuConfig {
@@ -100,6 +109,7 @@ struct DaemonConfig {
   std::optional<TcpConfig> tcp;
   std::string store_root;  // relative model paths start here; absolute once loaded
   std::vector<ModelConfig> models;
+  OnDemandConfig on_demand;
   std::vector<std::string> model_roots;  // a client's Load may name only paths below these
   CpuConfig cpu;
   NvmeConfig nvme;

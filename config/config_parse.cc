@@ -63,6 +63,14 @@ Read ListOf(std::string_view wanted, const Read& read_item) {
   };
 }
 
+// A section whose reader takes its own part of the config.
+template <typename T, typename ReadPart>
+Read Section(T& part, ReadPart read) {
+  return [&part, read](const ConfigNode& node, const ConfigPlace& place) {
+    return read(node, place, part);
+  };
+}
+
 Status ReadSocket(const ConfigNode& node, const ConfigPlace& place, SocketConfig& socket) {
   const std::array fields = {
       ConfigField{"path", Path(socket.path)},
@@ -125,6 +133,16 @@ Status ReadModel(const ConfigNode& node, const ConfigPlace& place, DaemonConfig&
   return Ok();
 }
 
+Status ReadOnDemand(const ConfigNode& node, const ConfigPlace& place, OnDemandConfig& on_demand) {
+  const std::array fields = {
+      ConfigField{"stores", Bool(on_demand.stores)},
+      ConfigField{"files", Bool(on_demand.files)},
+      ConfigField{"most", Count(on_demand.most, 1, 64)},
+      ConfigField{"ram", Into(on_demand.ram, "a size or a share", ParseBudget)},
+  };
+  return ReadMap(node, place, fields);
+}
+
 Status ReadModels(const ConfigNode& node, const ConfigPlace& place, DaemonConfig& config) {
   const Read read_root = [&config](const ConfigNode& item, const ConfigPlace& here) {
     return Path(config.model_roots.emplace_back())(item, here);
@@ -135,6 +153,7 @@ Status ReadModels(const ConfigNode& node, const ConfigPlace& place, DaemonConfig
   const std::array fields = {
       ConfigField{"roots", ListOf("a list of absolute directories", read_root)},
       ConfigField{"load", ListOf("a list of models, each with name and path", read_model)},
+      ConfigField{"on_demand", Section(config.on_demand, ReadOnDemand)},
   };
   return ReadMap(node, place, fields);
 }
@@ -189,14 +208,6 @@ Status ReadFastLane(const ConfigNode& node, const ConfigPlace& place, FastLaneCo
       ConfigField{"spin_us", Count(lane.spin_us, 0, 10000)},
   };
   return ReadMap(node, place, fields);
-}
-
-// A section whose reader takes its own part of the config.
-template <typename T, typename ReadPart>
-Read Section(T& part, ReadPart read) {
-  return [&part, read](const ConfigNode& node, const ConfigPlace& place) {
-    return read(node, place, part);
-  };
 }
 
 Status ReadLog(const ConfigNode& node, const ConfigPlace& place, LogLevel& level) {

@@ -89,6 +89,16 @@ ModelOptions ModelOptionsFor(const ModelConfig& model) {
   return options;
 }
 
+OnDemandModels::Options OnDemandOptions(const DaemonConfig& config) {
+  OnDemandModels::Options options;
+  options.store_root = config.store_root;
+  options.stores = config.on_demand.stores;
+  options.files = config.on_demand.files;
+  options.most = config.on_demand.most;
+  options.defaults.ram = config.on_demand.ram;
+  return options;
+}
+
 RpcServer::Options ServerOptions(const DaemonConfig& config) {
   RpcServer::Options options;
   options.socket = {

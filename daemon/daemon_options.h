@@ -7,12 +7,14 @@
 #include "daemon/fastlane/fast_lane_server.h"
 #include "daemon/rpc/rpc_server.h"
 #include "daemon/scheduling/expert_core.h"
+#include "daemon/scheduling/on_demand_models.h"
 
 namespace moetier {
 
 // From the configuration to each class's own options: the only place that sees both.
 ExpertCore::Options CoreOptions(const DaemonConfig& config);
 ModelOptions ModelOptionsFor(const ModelConfig& model);
+OnDemandModels::Options OnDemandOptions(const DaemonConfig& config);
 // Without the version and the reload, which main knows.
 RpcServer::Options ServerOptions(const DaemonConfig& config);
 // Without the version and the resolver of files.

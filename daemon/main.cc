@@ -112,6 +112,7 @@ class Reloader {
     fixed("store_root", next.store_root == running_.store_root);
     fixed("models.load", next.models == running_.models);
     fixed("models.roots", next.model_roots == running_.model_roots);
+    fixed("models.on_demand", next.on_demand == running_.on_demand);
     fixed("cpu", next.cpu == running_.cpu);
     fixed("nvme", next.nvme == running_.nvme);
     fixed("memory", next.memory == running_.memory);

@@ -32,9 +32,12 @@ struct ModelInfo {
   std::shared_ptr<const ModelGeometry> geometry;
   ModelState state = ModelState::kReady;
   StoreKind store_kind = StoreKind::kPackedRows16;
-  std::string directory;
+  std::string directory;  // empty: served in place from files that a client opened
   std::vector<std::string> source_paths;
   std::string arithmetic;  // names the definition that fixes the output's bits
+  // While a copy of this lives outside of the core, the model is not unloaded to make room for
+  // another. An operator's unload does not ask. Shared, since copies count themselves by it.
+  std::shared_ptr<const void> hold;
 };
 
 struct LoadSpec {

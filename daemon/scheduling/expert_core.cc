@@ -70,14 +70,14 @@ ExpertCore::~ExpertCore() { executor_.Stop(); }
 
 Status ExpertCore::ClaimName(const std::string& name, ModelId& id) {
   MutexLock lock(models_mu_);
-  for (const auto& [known, info] : models_) {
-    if (info.name != name) continue;
+  for (const auto& [known, entry] : models_) {
+    if (entry.info.name != name) continue;
     return Error{
         ErrorCode::kAlreadyExists, Reason::kUnspecified,
         fmt::format("a model `{}` is loaded already; unload it or choose another name", name)};
   }
   id = ModelId{next_model_++};
-  ModelInfo& info = models_[id];
+  ModelInfo& info = models_[id].info;
   info.id = id;
   info.name = name;
   info.state = ModelState::kLoading;
@@ -85,6 +85,27 @@ Status ExpertCore::ClaimName(const std::string& name, ModelId& id) {
 }
 
 Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& listener) {
+  return LoadBuilt(options, listener, [&](ModelId id, const ArenaOptions& arena) {
+    return BuildModel(options, id, arena, *reader_);
+  });
+}
+
+Status ExpertCore::LoadOver(OpenedStore open, const ModelOptions& options,
+                            const ProgressListener& listener) {
+  return LoadBuilt(options, listener, [&](ModelId id, const ArenaOptions& arena) {
+    return BuildModelOver(std::move(open), options, id, arena, *reader_);
+  });
+}
+
+Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener& listener,
+                             const Build& build) {
+  ModelProgress waiting;
+  waiting.stage = "wait";
+  const auto turn = load_turns_.Take([&] { return listener(waiting) == GoOn::kYes; });
+  if (!turn) {
+    return Error{ErrorCode::kCancelled, Reason::kCancelled,
+                 fmt::format("model `{}`: stopped waiting for another load", options.name)};
+  }
   ModelId id{};
   RETURN_IF_ERROR(ClaimName(options.name, id));
   ArenaOptions arena = options_.arena;
@@ -97,7 +118,7 @@ Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& lis
     progress.bytes_total = total;
     return listener(progress) == GoOn::kYes;
   };
-  Result<std::unique_ptr<LoadedModel>> built = BuildModel(options, id, arena, *reader_);
+  Result<std::unique_ptr<LoadedModel>> built = build(id, arena);
   if (!built.has_value()) {
     MutexLock lock(models_mu_);
     models_.erase(id);
@@ -117,7 +138,7 @@ Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& lis
   info.arithmetic = kArithmeticId;
   executor_.AddModel(std::move(model));
   MutexLock lock(models_mu_);
-  models_[id] = std::move(info);
+  models_[id].info = std::move(info);
   return Ok{};
 }
 
@@ -133,11 +154,31 @@ Status ExpertCore::UnloadModel(std::string_view name) {
   ModelId id{};
   {
     MutexLock lock(models_mu_);
-    ModelInfo* info = FindReady(name);
-    if (info == nullptr) return NotLoaded(name);
-    info->state = ModelState::kUnloading;  // Submit refuses from here on
-    id = info->id;
+    Entry* entry = FindReady(name);
+    if (entry == nullptr) return NotLoaded(name);
+    entry->info.state = ModelState::kUnloading;  // Submit refuses from here on
+    id = entry->info.id;
   }
+  return FinishUnload(id);
+}
+
+Status ExpertCore::UnloadIfIdle(std::string_view name) {
+  ModelId id{};
+  {
+    MutexLock lock(models_mu_);
+    Entry* entry = FindReady(name);
+    if (entry == nullptr) return NotLoaded(name);
+    if (!entry->hold.expired()) {
+      return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
+                   fmt::format("model `{}` is in use", name)};
+    }
+    entry->info.state = ModelState::kUnloading;
+    id = entry->info.id;
+  }
+  return FinishUnload(id);
+}
+
+Status ExpertCore::FinishUnload(ModelId id) {
   std::unique_ptr<LoadedModel> model = executor_.RemoveModel(id);
   CloseModel(std::move(model), *reader_);
   MutexLock lock(models_mu_);
@@ -145,11 +186,21 @@ Status ExpertCore::UnloadModel(std::string_view name) {
   return Ok{};
 }
 
-ModelInfo* ExpertCore::FindReady(std::string_view name) {
-  for (auto& [id, info] : models_) {
-    if (info.name == name && info.state == ModelState::kReady) return &info;
+ExpertCore::Entry* ExpertCore::FindReady(std::string_view name) {
+  for (auto& [id, entry] : models_) {
+    if (entry.info.name == name && entry.info.state == ModelState::kReady) return &entry;
   }
   return nullptr;
+}
+
+ModelInfo ExpertCore::Lend(Entry& entry) {
+  ModelInfo info = entry.info;
+  info.hold = entry.hold.lock();
+  if (!info.hold) {
+    info.hold = std::make_shared<const char>();  // its life is all there is to it
+    entry.hold = info.hold;
+  }
+  return info;
 }
 
 Status ExpertCore::Submit(LayerCall call, LayerDone done) {
@@ -159,17 +210,18 @@ Status ExpertCore::Submit(LayerCall call, LayerDone done) {
   if (found == models_.end()) {
     return Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded any more"};
   }
-  if (found->second.state != ModelState::kReady) {
+  const ModelInfo& info = found->second.info;
+  if (info.state != ModelState::kReady) {
     return Error{ErrorCode::kUnavailable, Reason::kDraining,
-                 fmt::format("model `{}` is being unloaded", found->second.name)};
+                 fmt::format("model `{}` is being unloaded", info.name)};
   }
   return executor_.Submit(std::move(call), std::move(done));
 }
 
 std::optional<ModelInfo> ExpertCore::FindModel(std::string_view name) const {
   MutexLock lock(models_mu_);
-  for (const auto& [id, info] : models_) {
-    if (info.name == name) return info;
+  for (auto& [id, entry] : models_) {
+    if (entry.info.name == name) return Lend(entry);
   }
   return std::nullopt;
 }
@@ -178,13 +230,13 @@ std::optional<ModelInfo> ExpertCore::ModelById(ModelId id) const {
   MutexLock lock(models_mu_);
   const auto found = models_.find(id);
   if (found == models_.end()) return std::nullopt;
-  return found->second;
+  return Lend(found->second);
 }
 
 std::vector<ModelInfo> ExpertCore::ListModels() const {
   MutexLock lock(models_mu_);
   std::vector<ModelInfo> list;
-  for (const auto& [id, info] : models_) list.push_back(info);
+  for (auto& [id, entry] : models_) list.push_back(Lend(entry));
   return list;
 }
 
@@ -200,6 +252,12 @@ Status ExpertCore::Unpin(ModelId model, LayerIndex layer, std::span<const Expert
 Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& listener) {
   const std::optional<ModelInfo> info = FindModel(name);
   if (!info || info->state != ModelState::kReady) return NotLoaded(name);
+  if (info->directory.empty()) {
+    return Error{ErrorCode::kFailedPrecondition, Reason::kBadStore,
+                 fmt::format("model `{}` is served from a client's files, which have no checksums "
+                             "on record; `moetierctl import --in-place {}` makes them",
+                             name, info->source_paths.front())};
+  }
   FileSystem& files = HostFileSystem();
   const VerifyCallback on_record = [&](const VerifyProgress& at) {
     ModelProgress progress;

@@ -2,6 +2,7 @@
 #define MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "daemon/scheduling/daemon_core.h"
 #include "daemon/scheduling/layer_executor.h"
 #include "daemon/scheduling/model_loading.h"
+#include "daemon/scheduling/turns.h"
 #include "kernels/expert_ffn.h"
 #include "tiers/arena.h"
 #include "tiers/expert_loader.h"
@@ -27,7 +29,7 @@ namespace moetier {
 inline constexpr std::string_view kArithmeticId = "moetier-1/int8x32";
 
 // The daemon without its transports: models, the tiers under them, the executor.
-// Threads:  as DaemonCore says. Loads and unloads run one at a time on their callers' threads.
+// Threads:  as DaemonCore says. Loads run one at a time on their callers' threads.
 // Lifetime: the destructor drains, then gives everything back. Clock and logger outlive it.
 class ExpertCore final : public DaemonCore {
  public:
@@ -48,6 +50,10 @@ class ExpertCore final : public DaemonCore {
 
   // A model of the configuration. Progress as in DaemonCore::LoadModel.
   Status Load(const ModelOptions& options, const ProgressListener& listener);
+  // The same over an open store; the model has no directory.
+  Status LoadOver(OpenedStore open, const ModelOptions& options, const ProgressListener& listener);
+  // UnloadModel, but kFailedPrecondition while somebody holds the model (ModelInfo::hold).
+  Status UnloadIfIdle(std::string_view name);
   // Experts whose reads failed may be tried again, in every model.
   void LiftQuarantines();
 
@@ -69,8 +75,19 @@ class ExpertCore final : public DaemonCore {
  private:
   ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,
              kernels::ExpertKernels kernels, uint32_t workers);
+  // A model by its info without hold, and what those hold who were given it.
+  struct Entry {
+    ModelInfo info;
+    std::weak_ptr<const void> hold;
+  };
+  using Build = std::function<Result<std::unique_ptr<LoadedModel>>(ModelId, const ArenaOptions&)>;
+
+  Status LoadBuilt(const ModelOptions& options, const ProgressListener& listener,
+                   const Build& build);
   Status ClaimName(const std::string& name, ModelId& id) EXCLUDES(models_mu_);
-  ModelInfo* FindReady(std::string_view name) REQUIRES(models_mu_);
+  Entry* FindReady(std::string_view name) REQUIRES(models_mu_);
+  static ModelInfo Lend(Entry& entry);
+  Status FinishUnload(ModelId id) EXCLUDES(models_mu_);
 
   const Options options_;
   kernels::ExpertKernels kernels_;
@@ -79,8 +96,9 @@ class ExpertCore final : public DaemonCore {
   ExpertLoader loader_;                   // lands into the executor
   std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it
 
+  Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
-  std::map<ModelId, ModelInfo> models_ GUARDED_BY(models_mu_);
+  mutable std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);  // Lend notes who holds
   uint16_t next_model_ GUARDED_BY(models_mu_) = 1;
 };
 

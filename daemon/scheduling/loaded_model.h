@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fallback.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "tiers/arena.h"
@@ -38,6 +39,7 @@ struct LoadedModel {
 
   Bytes budget;
   std::vector<std::string> warnings;
+  std::vector<Fallback> fallbacks;  // of its store; the arena knows its own
 
   LandingCheck landing_check = LandingCheck::kFirst;
   std::map<LayerIndex, std::vector<bool>> verified;  // per expert: checked once in this life

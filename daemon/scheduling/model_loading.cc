@@ -54,9 +54,13 @@ Status RefuseFile(const std::string& path) {
                   path, path)};
 }
 
-Status OpenFiles(LoadedModel& model, RecordReader& reader) {
-  for (const StoreFile& file : model.store->files()) {
-    Result<FileId> id = reader.AddFile(file.path);
+Status OpenFiles(std::span<const UniqueFd> open, LoadedModel& model, RecordReader& reader) {
+  const std::span<const StoreFile> files = model.store->files();
+  MOE_CHECK(open.empty() || open.size() == files.size(), "{} files are open of {}", open.size(),
+            files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    Result<FileId> id = open.empty() ? reader.AddFile(files[i].path)
+                                     : reader.AddOpenFile(open[i].get(), files[i].path);
     if (!id.has_value()) {
       for (const FileId opened : std::exchange(model.files, {})) reader.RemoveFile(opened);
       return std::move(id).error();
@@ -70,12 +74,21 @@ Status OpenFiles(LoadedModel& model, RecordReader& reader) {
 
 Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, ModelId id,
                                                 const ArenaOptions& arena, RecordReader& reader) {
+  RETURN_IF_ERROR(RefuseFile(options.directory));
+  OpenedStore open;
+  ASSIGN_OR_RETURN(open.store, ExpertStore::Open(options.directory));
+  return BuildModelOver(std::move(open), options, id, arena, reader);
+}
+
+Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const ModelOptions& options,
+                                                    ModelId id, const ArenaOptions& arena,
+                                                    RecordReader& reader) {
   auto model = std::make_unique<LoadedModel>();
   model->id = id;
   model->name = options.name;
   model->landing_check = options.landing_check;
-  RETURN_IF_ERROR(RefuseFile(options.directory));
-  ASSIGN_OR_RETURN(model->store, ExpertStore::Open(options.directory));
+  model->store = std::move(open.store);
+  model->fallbacks = std::move(open.fallbacks);
   model->geometry = std::make_shared<const ModelGeometry>(model->store->geometry());
   const ModelGeometry& geometry = *model->geometry;
   for (const LayerGeometry& layer : geometry.layers) {
@@ -90,7 +103,7 @@ Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, Mod
   WarnIfBelowWorkingSet(plan, *model);
   RETURN_IF_ERROR(MakeLedgers(options, plan, *model));
   ASSIGN_OR_RETURN(model->arena, Arena::Create(plan, arena));
-  RETURN_IF_ERROR(OpenFiles(*model, reader));
+  RETURN_IF_ERROR(OpenFiles(open.files, *model, reader));
   return model;
 }
 

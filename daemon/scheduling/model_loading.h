@@ -3,10 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "base/fallback.h"
 #include "base/memory_budget.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "daemon/scheduling/loaded_model.h"
 #include "tiers/arena.h"
 #include "tiers/nvme/record_reader.h"
@@ -22,10 +26,22 @@ struct ModelOptions {
   LandingCheck landing_check = LandingCheck::kFirst;
 };
 
+// A store that is open, for a model that is not loaded from a directory.
+struct OpenedStore {
+  std::unique_ptr<ExpertStore> store;
+  std::span<const UniqueFd> files;  // the store's own, in their order; none: opened by their paths
+  std::vector<Fallback> fallbacks;  // what the store could not be had with
+};
+
 // Opens the store, takes the arena (populated: this is where the time goes), opens the files and
 // makes the ledgers. Nothing is left behind on an error. Blocks; any thread.
 Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, ModelId id,
                                                 const ArenaOptions& arena, RecordReader& reader);
+
+// The same over an open store; the options' directory is not looked at.
+Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const ModelOptions& options,
+                                                    ModelId id, const ArenaOptions& arena,
+                                                    RecordReader& reader);
 
 // Closes the model's files; its memory goes with it.
 void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader);

@@ -56,8 +56,11 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
       snapshot.quarantined.push_back(DescribeQuarantine(*model, key, error));
     }
     for (const std::string& warning : model->warnings) snapshot.warnings.push_back(warning);
-    for (const Fallback& fallback : model->arena->fallbacks()) {
-      snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
+    for (const auto& fallbacks : {model->fallbacks, model->arena->fallbacks()}) {
+      for (const Fallback& fallback : fallbacks) {
+        snapshot.fallbacks.push_back(
+            {.name = fallback.name, .reason = fallback.reason, .count = 1});
+      }
     }
   }
   snapshot.pools.push_back(std::move(ram));

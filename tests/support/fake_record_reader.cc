@@ -46,6 +46,13 @@ Result<FileId> FakeRecordReader::AddFile(const std::string& path) {
   return Keep({.open = true, .fd = std::move(fd), .bytes = {}});
 }
 
+Result<FileId> FakeRecordReader::AddOpenFile(int fd, const std::string& name) {
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return ErrnoError(errno, fmt::format("duplicate the descriptor of {}", name));
+  MutexLock lock(mu_);
+  return Keep({.open = true, .fd = UniqueFd(own), .bytes = {}});
+}
+
 void FakeRecordReader::RemoveFile(FileId file) {
   MutexLock lock(mu_);
   for (const Pending& pending : pending_) {

@@ -63,6 +63,7 @@ class FakeRecordReader final : public RecordReader {
   [[nodiscard]] bool cancel_asked(uint64_t id) const;
 
   Result<FileId> AddFile(const std::string& path) override;
+  Result<FileId> AddOpenFile(int fd, const std::string& name) override;
   void RemoveFile(FileId file) override;
   Status Submit(const ReadRequest& request) override;
   void Cancel(uint64_t id) override;

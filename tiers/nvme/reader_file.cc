@@ -75,4 +75,25 @@ Result<ReaderFile> OpenReaderFile(const std::string& path, IoMode mode,
   return buffered;
 }
 
+Result<ReaderFile> ReopenReaderFile(int fd, const std::string& name, IoMode mode,
+                                    const std::function<int(const std::string&)>& direct_error) {
+  Result<ReaderFile> file = OpenReaderFile(fmt::format("/proc/self/fd/{}", fd), mode, direct_error);
+  if (file.has_value()) {
+    if (file->fallback)
+      file->fallback->reason = fmt::format("{}: {}", name, file->fallback->reason);
+    return file;
+  }
+  const std::string why = fmt::format("{}: {}", name, file.error().message);
+  if (mode == IoMode::kDirect) return Error{file.error().code, file.error().reason, why};
+  const int shared = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (shared < 0) return ErrnoError(errno, fmt::format("{}; duplicate its descriptor", why));
+  // No advice on read-ahead: it would hold for the giver's reads too.
+  return ReaderFile{
+      UniqueFd(shared), CacheUse::kDropAfterRead,
+      Fallback{"io_mode:buffered",
+               fmt::format("{}; reads pass the page cache: let the daemon's user read "
+                           "the file for direct I/O",
+                           why)}};
+}
+
 }  // namespace moetier

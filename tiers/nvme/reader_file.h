@@ -26,6 +26,11 @@ struct ReaderFile {
 Result<ReaderFile> OpenReaderFile(const std::string& path, IoMode mode,
                                   const std::function<int(const std::string&)>& direct_error);
 
+// The same of an open descriptor, which is opened anew by its inode, never by a path. Where that is
+// not permitted, its own open file is shared: buffered, as a fallback.
+Result<ReaderFile> ReopenReaderFile(int fd, const std::string& name, IoMode mode,
+                                    const std::function<int(const std::string&)>& direct_error);
+
 }  // namespace moetier
 
 #endif  // MOETIER_TIERS_NVME_READER_FILE_H_

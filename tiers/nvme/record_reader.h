@@ -75,6 +75,9 @@ class RecordReader {
 
   // Opens `path` read-only in the reader's mode. The error names the path.
   virtual Result<FileId> AddFile(const std::string& path) = 0;
+  // The same of a file that somebody opened for us; `fd` is not kept, and its offset and flags stay
+  // as they are. Messages call the file `name`.
+  virtual Result<FileId> AddOpenFile(int fd, const std::string& name) = 0;
   virtual void RemoveFile(FileId file) = 0;  // no request on it may be unfinished
 
   // kExhausted when the queue is full (size in the options); the caller's slots bound it.

@@ -232,6 +232,16 @@ void ThreadedReader::RunErrand(std::function<void()> errand) {
 
 Result<FileId> ThreadedReader::AddFile(const std::string& path) {
   ASSIGN_OR_RETURN(ReaderFile file, OpenReaderFile(path, options_.mode, options_.direct_error));
+  return Register(std::move(file), path);
+}
+
+Result<FileId> ThreadedReader::AddOpenFile(int fd, const std::string& name) {
+  ASSIGN_OR_RETURN(ReaderFile file,
+                   ReopenReaderFile(fd, name, options_.mode, options_.direct_error));
+  return Register(std::move(file), name);
+}
+
+Result<FileId> ThreadedReader::Register(ReaderFile file, const std::string& name) {
   MutexLock errand_lock(errand_mu_);
   uint32_t index = 0;
   {
@@ -241,7 +251,7 @@ Result<FileId> ThreadedReader::AddFile(const std::string& path) {
   if (index == kMaxReadFiles) {
     return Error{ErrorCode::kExhausted, Reason::kUnspecified,
                  fmt::format("open {}: {} record files are open, which is the most: unload a model",
-                             path, kMaxReadFiles)};
+                             name, kMaxReadFiles)};
   }
   const FileId id{index};
   Status added = Ok{};

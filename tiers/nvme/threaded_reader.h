@@ -47,6 +47,7 @@ class ThreadedReader final : public RecordReader {
   ~ThreadedReader() override;
 
   Result<FileId> AddFile(const std::string& path) override;
+  Result<FileId> AddOpenFile(int fd, const std::string& name) override;
   void RemoveFile(FileId file) override;
   Status Submit(const ReadRequest& request) override;
   void Cancel(uint64_t id) override;
@@ -92,6 +93,7 @@ class ThreadedReader final : public RecordReader {
   void RunErrand(std::function<void()> errand) EXCLUDES(mu_);
   // Whether the thread has to be woken after the inbox has changed.
   bool TakeSleeping() REQUIRES(mu_);
+  Result<FileId> Register(ReaderFile file, const std::string& name) EXCLUDES(mu_);
   Status CheckRequest(const ReadRequest& request) const REQUIRES(mu_);
   void AddFallback(const Fallback& fallback) REQUIRES(mu_);
 

@@ -107,11 +107,24 @@ std::vector<std::string> ImportPlan::ShardPaths() const {
 
 Result<ImportPlan> MakeImportPlan(const ImportPlanOptions& options) {
   ASSIGN_OR_RETURN(const GgufModel gguf, GgufModel::Open(options.model_path));
+  ASSIGN_OR_RETURN(MoeModel model, ReadMoeModel(gguf, {options.form, options.activation}));
+  ASSIGN_OR_RETURN(const uint64_t fingerprint, ModelFingerprint(gguf, model));
+  std::vector<SourceFile> sources;
+  for (const std::string& path : gguf.shard_paths()) {
+    ASSIGN_OR_RETURN(SourceFile source, DescribeSource(path));
+    sources.push_back(std::move(source));
+  }
+  return PlanImport(std::move(model), fingerprint, std::move(sources), options);
+}
+
+Result<ImportPlan> PlanImport(MoeModel model, uint64_t fingerprint, std::vector<SourceFile> sources,
+                              const ImportPlanOptions& options) {
   ImportPlan plan;
-  ASSIGN_OR_RETURN(plan.model, ReadMoeModel(gguf, {options.form, options.activation}));
+  plan.model = std::move(model);
   const ModelGeometry& geometry = plan.model.geometry;
   StoreIndex& index = plan.index;
-  ASSIGN_OR_RETURN(index.fingerprint, ModelFingerprint(gguf, plan.model));
+  index.fingerprint = fingerprint;
+  index.sources = std::move(sources);
   index.in_place = options.in_place;
   index.form = options.form;
   index.router_score = plan.model.router_score;
@@ -119,10 +132,6 @@ Result<ImportPlan> MakeImportPlan(const ImportPlanOptions& options) {
   index.architecture = geometry.architecture.substr(0, kMaxIndexNameLength);
   index.hidden = geometry.hidden;
   index.top_k = geometry.top_k;
-  for (const std::string& path : gguf.shard_paths()) {
-    ASSIGN_OR_RETURN(SourceFile source, DescribeSource(path));
-    index.sources.push_back(std::move(source));
-  }
   for (size_t i = 0; i < geometry.layers.size(); ++i) {
     index.layers.push_back(PlanLayer(geometry.layers[i], plan.model.layers[i], plan));
   }

@@ -19,7 +19,7 @@ struct ImportPlanOptions {
   std::string model_path;
   kernels::RecordForm form = kernels::RecordForm::kRows16;
   bool in_place = false;
-  std::optional<kernels::Activation> activation;
+  std::optional<kernels::Activation> activation = {};
 };
 
 // Everything about a store that is known before a weight is read: the index is complete but for the
@@ -34,6 +34,11 @@ struct ImportPlan {
 
 // Reads the model's headers. Errors as GgufModel::Open, ReadMoeModel and ModelFingerprint.
 Result<ImportPlan> MakeImportPlan(const ImportPlanOptions& options);
+
+// The same of a model whose headers are read already: `sources` are the files of its shards, in
+// their order. The options' path is for messages, their form the one that the model was read for.
+Result<ImportPlan> PlanImport(MoeModel model, uint64_t fingerprint, std::vector<SourceFile> sources,
+                              const ImportPlanOptions& options);
 
 // The plan that would make `index` again from its recorded sources, or from `model_path` if given.
 // kFailedPrecondition, kStaleStore when the model there is another one.

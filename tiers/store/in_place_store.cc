@@ -15,6 +15,13 @@ Result<std::unique_ptr<ExpertStore>> InPlaceStore::Open(StoreIndex index,
       new InPlaceStore(std::move(index), std::move(geometry), std::move(files)));
 }
 
+Result<std::unique_ptr<ExpertStore>> InPlaceStore::WithoutChecksums(StoreIndex index) {
+  ASSIGN_OR_RETURN(ModelGeometry geometry, IndexGeometry(index, index.sources.front().path));
+  std::vector<StoreFile> files = index.ExtentFiles("");
+  return std::unique_ptr<ExpertStore>(
+      new InPlaceStore(std::move(index), std::move(geometry), std::move(files)));
+}
+
 void InPlaceStore::Place(const LayerGeometry& layer,
                          std::span<const std::span<const std::byte>> landed,
                          std::span<std::byte> slot) const {

@@ -16,6 +16,10 @@ class InPlaceStore final : public IndexedStore {
   // model or the same tensors elsewhere. Reads the files' headers and 256 KiB of samples.
   static Result<std::unique_ptr<ExpertStore>> Open(StoreIndex index, const std::string& directory);
 
+  // A model in place without an index on disk: no checksums are on record, so nothing that lands
+  // may be asked to be checked.
+  static Result<std::unique_ptr<ExpertStore>> WithoutChecksums(StoreIndex index);
+
   [[nodiscard]] bool lands_directly() const override { return false; }
 
  private:

@@ -85,6 +85,7 @@ models:
   load:
     - {name: a-1.B_2, path: demo, ram: 12GiB, policy: "lfu:32:500", verify_on_landing: always, exact: stall}
     - {name: second, path: /m.gguf, ram: 12.5%, policy: static, verify_on_landing: never}
+  on_demand: {stores: false, files: false, most: 7, ram: 3GiB}
 cpu: {workers: 3, instruction_set: avx2, tune: false}
 nvme: {engine: preadv, mode: buffered, queue_depth: 7}
 memory: {arena: shared, huge_pages: false, lock: true}
@@ -102,6 +103,8 @@ watchdog: false
             .address = "[::1]:80", .tls_certificate = "/c", .tls_key = "/k", .token_file = "/t"});
   CHECK(config.store_root == "/stores");
   CHECK(config.model_roots == std::vector<std::string>{"/a", "/b"});
+  CHECK(config.on_demand ==
+        OnDemandConfig{.stores = false, .files = false, .most = 7, .ram = 3_GiB});
   REQUIRE(config.models.size() == 2);
   CHECK(config.models[0] == ModelConfig{.name = "a-1.B_2",
                                         .path = "demo",
@@ -191,7 +194,9 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
       {"log: {level: warn}",
        "f.yaml:1: log.level: `warn` is none of the choices; allowed: debug, "
        "info, warning, error"},
-      {"models: [a]", "f.yaml:1: models: a map of keys is expected here; allowed: roots, load"},
+      {"models: [a]",
+       "f.yaml:1: models: a map of keys is expected here; allowed: roots, load, "
+       "on_demand"},
       {"models: {roots: /a}",
        "f.yaml:1: models.roots: a list is expected here; allowed: a list of "
        "absolute directories"},

@@ -1,0 +1,202 @@
+#include "daemon/scheduling/on_demand_models.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tiers/store/import_plan.h"
+#include "tiers/store/in_place_store.h"
+
+namespace moetier {
+namespace {
+
+bool IsServing(const ModelInfo& info, uint64_t fingerprint) {
+  return info.state == ModelState::kReady && info.fingerprint == fingerprint;
+}
+
+// No copy of the weights is better than one without checksums, and one without a kernel is none.
+int Preference(StoreKind kind) {
+  switch (kind) {
+    case StoreKind::kPackedRows16:
+      return 0;
+    case StoreKind::kInPlace:
+      return 1;
+    case StoreKind::kPackedSource:
+      return 2;
+  }
+  return 3;
+}
+
+Fallback NoChecksums(const OpenedModel& model) {
+  const std::string& path = model.sources.front().path;
+  return {"landing_check:none",
+          fmt::format("{} is served as a client opened it, with no checksums on record, so damage "
+                      "on its disk goes unseen; `moetierctl import --in-place {}` makes them",
+                      path, path)};
+}
+
+}  // namespace
+
+OnDemandModels::OnDemandModels(Options options, ExpertCore& core, spdlog::logger& log)
+    : options_(std::move(options)), core_(core), log_(log) {}
+
+Result<ModelInfo> OnDemandModels::Resolve(std::vector<UniqueFd> files,
+                                          const ProgressListener& listener) {
+  ASSIGN_OR_RETURN(const OpenedModel model, OpenModelFiles(std::move(files)));
+  if (std::optional<ModelInfo> info = FindServing(model)) return *std::move(info);
+  ModelProgress waiting;
+  waiting.stage = "wait";
+  const auto turn = turns_.Take([&] { return listener(waiting) == GoOn::kYes; });
+  if (!turn) return Error{ErrorCode::kCancelled, Reason::kCancelled, "stopped waiting for a load"};
+  // Somebody with the same files may have had the turn before us.
+  if (std::optional<ModelInfo> info = FindServing(model)) return *std::move(info);
+  if (const std::optional<StoreInfo> store = FindStore(model.fingerprint)) {
+    return LoadStore(*store, listener);
+  }
+  if (options_.files && !model.is_shell) return LoadFiles(model, listener);
+  return NotServed(model);
+}
+
+std::optional<ModelInfo> OnDemandModels::FindServing(const OpenedModel& model) {
+  std::vector<ModelInfo> list = core_.ListModels();
+  MutexLock lock(mu_);
+  for (ModelInfo& info : list) {
+    if (!IsServing(info, model.fingerprint)) continue;
+    const auto ours = std::ranges::find(loaded_, info.id, &Loaded::id);
+    if (ours != loaded_.end()) {
+      if (!ours->files.empty() && ours->files != model.identities) continue;
+      ours->asked = ++asked_;
+    }
+    return std::move(info);
+  }
+  return std::nullopt;
+}
+
+std::optional<StoreInfo> OnDemandModels::FindStore(uint64_t fingerprint) const {
+  if (!options_.stores) return std::nullopt;
+  const Result<std::vector<StoreInfo>> stores = ListStores(options_.store_root);
+  if (!stores.has_value()) {
+    if (stores.error().code != ErrorCode::kNotFound) log_.warn("{}", stores.error().message);
+    return std::nullopt;
+  }
+  std::optional<StoreInfo> best;
+  for (const StoreInfo& store : *stores) {
+    if (store.fingerprint != fingerprint) continue;
+    if (store.state != StoreState::kComplete) {
+      log_.warn("{}: not served: {}", store.directory, store.problem);
+    } else if (!best || Preference(store.kind) < Preference(best->kind)) {
+      best = store;
+    }
+  }
+  return best;
+}
+
+Result<ModelInfo> OnDemandModels::LoadStore(const StoreInfo& store,
+                                            const ProgressListener& listener) {
+  return LoadAs(StoreDirectoryName(store.name, store.fingerprint), {},
+                [&](const std::string& name) {
+                  ModelOptions options = options_.defaults;
+                  options.name = name;
+                  options.directory = store.directory;
+                  return core_.Load(options, listener);
+                });
+}
+
+Result<ModelInfo> OnDemandModels::LoadFiles(const OpenedModel& model,
+                                            const ProgressListener& listener) {
+  ASSIGN_OR_RETURN(MoeModel experts, ReadMoeModel(model.gguf, {}));
+  ASSIGN_OR_RETURN(const ImportPlan plan,
+                   PlanImport(std::move(experts), model.fingerprint, model.sources,
+                              {.model_path = model.sources.front().path, .in_place = true}));
+  return LoadAs(StoreDirectoryName(plan.index.name, model.fingerprint), model.identities,
+                [&](const std::string& name) -> Status {
+                  ModelOptions options = options_.defaults;
+                  options.name = name;
+                  options.landing_check = LandingCheck::kNever;
+                  OpenedStore open;
+                  ASSIGN_OR_RETURN(open.store, InPlaceStore::WithoutChecksums(plan.index));
+                  open.files = model.files;
+                  open.fallbacks = {NoChecksums(model)};
+                  return core_.LoadOver(std::move(open), options, listener);
+                });
+}
+
+Result<ModelInfo> OnDemandModels::LoadAs(
+    const std::string& base_name, std::vector<FileIdentity> files,
+    const std::function<Status(const std::string& name)>& load) {
+  RETURN_IF_ERROR(MakeRoom());
+  std::string name = base_name;
+  for (uint32_t next = 2; core_.FindModel(name); ++next)
+    name = fmt::format("{}-{}", base_name, next);
+  Status done = load(name);
+  while (!done.has_value() && done.error().reason == Reason::kMemoryLimit && UnloadOne()) {
+    done = load(name);
+  }
+  RETURN_IF_ERROR(std::move(done));
+  std::optional<ModelInfo> info = core_.FindModel(name);
+  if (!info) {
+    return Error{ErrorCode::kUnavailable, Reason::kDraining,
+                 fmt::format("model `{}` was unloaded as soon as it was loaded", name)};
+  }
+  log_.info("model {}: loaded for a client that brought its files, fingerprint {:016x}, from {}",
+            name, info->fingerprint,
+            info->directory.empty() ? info->source_paths.front() : info->directory);
+  if (!files.empty()) {
+    log_.warn("model {}: no checksums: `moetierctl import --in-place {}` makes them", name,
+              info->source_paths.front());
+  }
+  MutexLock lock(mu_);
+  loaded_.push_back({info->id, name, std::move(files), ++asked_});
+  return *std::move(info);
+}
+
+Status OnDemandModels::MakeRoom() {
+  for (;;) {
+    {
+      MutexLock lock(mu_);
+      // An operator may have unloaded some.
+      std::erase_if(loaded_, [&](const Loaded& each) { return !core_.ModelById(each.id); });
+      if (loaded_.size() < options_.most) return Ok{};
+    }
+    if (UnloadOne()) continue;
+    return Error{ErrorCode::kExhausted, Reason::kQuota,
+                 fmt::format("{} models are loaded for clients and in use, which is the most: end "
+                             "a client's session, or raise models.on_demand.most",
+                             options_.most)};
+  }
+}
+
+bool OnDemandModels::UnloadOne() {
+  std::vector<Loaded> candidates;
+  {
+    MutexLock lock(mu_);
+    candidates = loaded_;
+  }
+  std::ranges::sort(candidates, {}, &Loaded::asked);
+  for (const Loaded& each : candidates) {
+    if (!core_.UnloadIfIdle(each.name).has_value()) continue;
+    log_.info("model {}: unloaded to make room for another", each.name);
+    MutexLock lock(mu_);
+    std::erase_if(loaded_, [&](const Loaded& one) { return one.id == each.id; });
+    return true;
+  }
+  return false;
+}
+
+Error OnDemandModels::NotServed(const OpenedModel& model) const {
+  const std::string& path = model.sources.front().path;
+  const std::string where = options_.stores
+                                ? fmt::format("no store of it is below {}", options_.store_root)
+                                : "models.on_demand.stores is off";
+  const std::string what =
+      model.is_shell
+          ? fmt::format("{} is a shell of the model with fingerprint {:016x}, which", path,
+                        model.fingerprint)
+          : fmt::format("the model of {} (fingerprint {:016x})", path, model.fingerprint);
+  const std::string source =
+      model.is_shell ? "MODEL.gguf, the model that the shell was made of" : path;
+  return Error{ErrorCode::kNotFound, Reason::kUnknownModel,
+               fmt::format("{} is not loaded, and {}; make one with moetierctl import {}", what,
+                           where, source)};
+}
+
+}  // namespace moetier
