@@ -1,7 +1,9 @@
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -169,6 +171,51 @@ TEST_CASE("AddFile: what cannot be read as records is refused with its path", "[
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   CHECK((*reader)->AddFile(fifo).error().code == ErrorCode::kInvalidArgument);
   CHECK((*reader)->AddFile(folder.Make("empty", 0)).has_value());
+}
+
+TEST_CASE(
+    "AddOpenFile: a file without a name is read directly, by a descriptor of the reader's own",
+    "[nvme]") {
+  const IoEngine engine = GENERATE(from_range(GrantedEngines()));
+  const PatternFolder folder("/var/tmp");
+  const std::string path = folder.Make("records", kBytes);
+  UniqueFd given = UniqueFd::Open(path, O_RDONLY).value();
+  REQUIRE(::unlink(path.c_str()) == 0);
+  CompletionBook book;
+  auto reader = CreateRecordReader({.engine = engine}, book);
+  REQUIRE(reader.has_value());
+  const FileId file = (*reader)->AddOpenFile(given.get(), "records").value();
+  CHECK((::fcntl(given.get(), F_GETFL) & O_DIRECT) == 0);  // the giver's flags are his
+  given.Reset();
+  CHECK((*reader)->fallbacks().empty());
+  ReadAll(**reader, book, file);
+}
+
+TEST_CASE("AddOpenFile: a file that only its giver may open is read through the giver's descriptor",
+          "[nvme]") {
+  const PatternFolder folder("/var/tmp");
+  const std::string path = folder.Make("records", kBytes);
+  UniqueFd given = UniqueFd::Open(path, O_RDONLY).value();
+  REQUIRE(::chmod(path.c_str(), 0) == 0);
+  CompletionBook book;
+  auto reader = CreateRecordReader({}, book);
+  auto direct = CreateRecordReader({.mode = IoMode::kDirect}, book);
+  REQUIRE(reader.has_value());
+  REQUIRE(direct.has_value());
+  ::setfsuid(65534);  // root may open what it likes; of this thread alone
+  const Result<FileId> file = (*reader)->AddOpenFile(given.get(), "records");
+  const Result<FileId> refused = (*direct)->AddOpenFile(given.get(), "records");
+  ::setfsuid(::getuid());
+  REQUIRE(file.has_value());
+  given.Reset();
+  const auto fallbacks = (*reader)->fallbacks();
+  REQUIRE(fallbacks.size() == 1);
+  CHECK(fallbacks[0].name == "io_mode:buffered");
+  CHECK(fallbacks[0].reason.starts_with("records: open /proc/self/fd/"));
+  CHECK(fallbacks[0].reason.find("Permission denied") != std::string::npos);
+  ReadAll(**reader, book, *file);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().message.starts_with("records: open /proc/self/fd/"));
 }
 
 TEST_CASE("AddFile: more files than the table holds are refused", "[nvme]") {
