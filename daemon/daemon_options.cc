@@ -96,6 +96,7 @@ OnDemandModels::Options OnDemandOptions(const DaemonConfig& config) {
   options.files = config.on_demand.files;
   options.most = config.on_demand.most;
   options.defaults.ram = config.on_demand.ram;
+  options.defaults.ram_key = "models.on_demand.ram";
   return options;
 }
 

@@ -109,7 +109,8 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
   ModelId id{};
   RETURN_IF_ERROR(ClaimName(options.name, id));
   ArenaOptions arena = options_.arena;
-  const std::string budget_name = fmt::format("models[{}].ram", options.name);
+  const std::string budget_name =
+      options.ram_key.empty() ? fmt::format("models[{}].ram", options.name) : options.ram_key;
   arena.what = budget_name;
   arena.on_progress = [&](Bytes done, Bytes total) {
     ModelProgress progress;

@@ -22,6 +22,7 @@ struct ModelOptions {
   std::string name;       // the handle that sessions attach to
   std::string directory;  // a store made by `moetierctl import`
   MemoryBudget ram = Percent{100};
+  std::string ram_key = {};    // what the configuration calls it; empty: models[NAME].ram
   std::string policy = "lru";  // tiers/eviction_policy.h names them
   LandingCheck landing_check = LandingCheck::kFirst;
 };

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -35,11 +36,19 @@ class Bench {
     core_options.cpu_workers = 2;
     core_options.pin_workers = false;
     core_options.reader.mode = IoMode::kBuffered;  // a temporary folder may be on tmpfs
+    core_options.arena.roots.proc = folder.File("proc");
+    std::filesystem::create_directories(folder.File("proc/self"));
+    SetAvailable(8_GiB);
     core = ExpertCore::Create(core_options, clock, log).value();
     options.store_root = root;
     models = std::make_unique<OnDemandModels>(options, *core, log);
   }
 
+  // What this host says is free.
+  void SetAvailable(Bytes bytes) {
+    std::ofstream meminfo(folder.File("proc/meminfo"));
+    meminfo << fmt::format("MemTotal: {0} kB\nMemAvailable: {0} kB\n", bytes.count() / 1024);
+  }
   // Writes a model file; each seed has its own weights.
   std::string Model(const std::string& name, uint64_t seed = 1) {
     const std::string path = folder.File(name);
@@ -271,6 +280,27 @@ TEST_CASE("OnDemandModels: the model that nobody holds and was asked for longest
   CHECK_FALSE(bench.Compute(held, LayerIndex{0}).has_value());
   (void)bench.Serve({paths[1]});
   CHECK(bench.LoadedModels() == 2);
+}
+
+TEST_CASE("OnDemandModels: a model that nobody holds makes room in memory, one in use does not",
+          "[scheduling]") {
+  OnDemandModels::Options options;
+  options.defaults.ram_key = "models.on_demand.ram";
+  Bench bench(options);
+  const std::string first = bench.Model("first.gguf", 1);
+  const std::string second = bench.Model("second.gguf", 2);
+  std::optional<ModelInfo> held = bench.Serve({first});
+  const std::string name = held->name;
+  bench.SetAvailable(1_KiB);
+  const Error full = bench.Refused({second});
+  CHECK(full.reason == Reason::kMemoryLimit);
+  CHECK(full.message.find("models.on_demand.ram") != std::string::npos);
+  CHECK(bench.core->FindModel(name).has_value());
+  held.reset();
+  CHECK(bench.Refused({second}).reason == Reason::kMemoryLimit);  // tried, with the first gone
+  CHECK_FALSE(bench.core->FindModel(name).has_value());
+  bench.SetAvailable(8_GiB);
+  (void)bench.Serve({second});
 }
 
 TEST_CASE("OnDemandModels: a file that shrinks is lost data for its calls and nothing worse",
