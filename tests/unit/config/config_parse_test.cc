@@ -126,11 +126,9 @@ watchdog: false
                                       .max_in_flight = 3,
                                       .max_message_bytes = 1_MiB,
                                       .queue = 5});
-  CHECK(config.fast_lane == FastLaneConfig{.enabled = false,
-                                           .max_sessions = 6,
-                                           .max_rows = 7,
-                                           .max_in_flight = 8,
-                                           .spin_us = 9});
+  CHECK(config.fast_lane ==
+        FastLaneConfig{
+            .enabled = false, .max_sessions = 6, .max_rows = 7, .max_in_flight = 8, .spin_us = 9});
   CHECK(config.log_level == LogLevel::kError);
   CHECK(!config.watchdog);
 }
