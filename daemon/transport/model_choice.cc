@@ -4,11 +4,19 @@
 #include <vector>
 
 namespace moetier {
+namespace {
+
+// From files that a client opened: a fingerprint samples a file, so it does not prove what the rest
+// of that file holds, and only who brings the same files, or asks by name, gets the model.
+bool BroughtByClient(const ModelInfo& model) { return model.directory.empty(); }
+
+}  // namespace
 
 Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name) {
   std::optional<ModelInfo> model;
   if (name.empty()) {
     std::vector<ModelInfo> models = core.ListModels();
+    std::erase_if(models, BroughtByClient);
     if (models.size() != 1) {
       return Error{ErrorCode::kInvalidArgument, Reason::kUnknownModel,
                    fmt::format("model is empty and {} models are loaded; name one", models.size())};
@@ -30,7 +38,8 @@ Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name) {
 
 std::optional<ModelInfo> FindServing(const DaemonCore& core, uint64_t fingerprint) {
   for (ModelInfo& model : core.ListModels()) {
-    if (model.state == ModelState::kReady && model.fingerprint == fingerprint) {
+    const bool serves = model.state == ModelState::kReady && !BroughtByClient(model);
+    if (serves && model.fingerprint == fingerprint) {
       return std::move(model);
     }
   }

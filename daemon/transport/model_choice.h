@@ -16,7 +16,8 @@ namespace moetier {
 // kUnavailable with kLoading or kDraining.
 Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name);
 
-// The first model with that fingerprint that serves; none when there is none.
+// The first model with that fingerprint that serves, of those that no client brought; none when
+// there is none.
 std::optional<ModelInfo> FindServing(const DaemonCore& core, uint64_t fingerprint);
 
 }  // namespace moetier

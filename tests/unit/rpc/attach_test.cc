@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "daemon/rpc/status_map.h"
+#include "daemon/transport/model_choice.h"
 #include "tests/support/rpc_fixture.h"
 
 namespace moetier {
@@ -59,6 +60,18 @@ TEST_CASE("Attach: an empty model name means the only one, and is refused among 
   REQUIRE(fault.has_value());
   CHECK(fault->reason() == v1::REASON_UNKNOWN_MODEL);
   CHECK(AttachedClient(fixture.Connect(), Attach("other")).grant().model().id() == 2);
+}
+
+TEST_CASE("Attach: a model from a client's own files is given by name only", "[rpc]") {
+  RpcFixture fixture;
+  ModelInfo brought = SmallModel("brought", 2);
+  brought.directory.clear();
+  brought.fingerprint = 77;
+  fixture.core.AddModel(brought);
+  CHECK(AttachedClient(fixture.Connect(), Attach("")).grant().model().name() == "small");
+  CHECK(AttachedClient(fixture.Connect(), Attach("brought")).grant().model().id() == 2);
+  CHECK(!FindServing(fixture.core, 77));
+  CHECK(FindServing(fixture.core, SmallModel().fingerprint));
 }
 
 TEST_CASE("Attach: unknown and loading models and long names are refused with a reason", "[rpc]") {
