@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build_probes.sh ENGINE OUT: compiles the probes against an engine that fetch_engine.sh fetched.
-# Writes OUT/llama_probe, OUT/compare_logits, and OUT/common_probe where the release has
+# Writes OUT/llama_probe, OUT/decode_speed, OUT/compare_logits, and OUT/common_probe where the release has
 # libllama-common; compiles check_abi.cc, which fails where ggml_abi.h is not the release's.
 set -euo pipefail
 engine=$1
@@ -22,6 +22,7 @@ grep -q set_tensor_2d "$engine/src/ggml/src/ggml-backend-impl.h" && definitions+
   -I"$engine/src/ggml/src" "$here/check_abi.cc"
 "${compile[@]}" "${definitions[@]}" "${includes[@]}" "$here/llama_probe.cc" "$here/probe_run.cc" \
   -o "$out/llama_probe" "${libraries[@]}"
+"${compile[@]}" "${includes[@]}" "$here/decode_speed.cc" -o "$out/decode_speed" "${libraries[@]}"
 if [[ -e $engine/bin/libllama-common.so ]]; then
   "${compile[@]}" "${includes[@]}" -I"$engine/src/common" -I"$engine/src/vendor" \
     "$here/common_probe.cc" "$here/probe_run.cc" -o "$out/common_probe" \
