@@ -1,7 +1,6 @@
 """A session over memory shared with a daemon on the same host."""
 
 import collections
-import concurrent.futures
 import contextlib
 import ctypes
 import dataclasses
@@ -11,8 +10,7 @@ import threading
 import numpy as np
 
 from moetier import fastlane_library as c
-from moetier.errors import (DeadlineExceeded, InvalidArgument, SessionEnded, Unreachable,
-                            call_failed)
+from moetier.errors import InvalidArgument, SessionEnded, Unreachable, call_failed
 from moetier.layer_batch import LayerBatch, Piece
 from moetier.session import Deadline, Session
 
@@ -26,7 +24,7 @@ class _Job:
 class FastlaneSession(Session):
     """A lane serves one thread at a time: calls of several threads take turns, and close() waits
     for the one whose turn it is. layer() runs on the caller's thread; layer_async() hands over to a
-    thread of the session, moetier-lane."""
+    thread of the session, moetier-lane, and waits for no turn. Locks: `_turn` before `_state`."""
 
     def __init__(self, client, model, client_name, timeout):
         self._library = c.load()
@@ -41,7 +39,8 @@ class FastlaneSession(Session):
                          max_rows=grant.max_rows, max_in_flight=grant.max_in_flight,
                          daemon_version=grant.daemon_version.decode("utf-8", "replace"))
         self._max_top_k = grant.max_top_k
-        self._turn = threading.Condition()  # held by whoever uses the lane; guards what follows
+        self._turn = threading.Lock()  # held by whoever uses the lane
+        self._state = threading.Condition()  # guards what follows; never held while the lane works
         self._ended = None  # the SessionEnded, once it is over
         self._handed = 0  # pieces given to the thread and not done with
         self._thread = None
@@ -51,24 +50,18 @@ class FastlaneSession(Session):
         deadline = Deadline(timeout)
         rows = self._check(layer, hidden, experts, weights)
         with self._my_turn(deadline):
-            if self._handed == 0:
+            # Only in its turn does the thread submit: none of its requests holds a slot then.
+            if not self._is_handed():
                 return self._compute(rows, deadline)
-            batch = self._hand_over(rows, deadline)
-        return batch.future.result()
+        return self._hand_over(rows, deadline).result()
 
     def layer_async(self, layer, hidden, experts, weights, timeout=None):
         deadline = Deadline(timeout)
         rows = self._check(layer, hidden, experts, weights)
-        try:
-            with self._my_turn(deadline):
-                return self._hand_over(rows.copied(), deadline).future
-        except (SessionEnded, DeadlineExceeded) as error:
-            failed = concurrent.futures.Future()
-            failed.set_exception(error)
-            return failed
+        return self._hand_over(rows.copied(), deadline)
 
     def close(self):
-        with self._turn:
+        with self._state:
             self._end(SessionEnded("the session was closed", code="CANCELLED", reason="CANCELLED"))
             thread = self._thread
         if thread is not None:
@@ -102,11 +95,20 @@ class FastlaneSession(Session):
         if not self._turn.acquire(timeout=-1 if left is None else left):
             raise deadline.exceeded()
         try:
-            if self._ended is not None:
-                raise self._ended.again()
+            ended = self._end_seen()
+            if ended is not None:
+                raise ended
             yield
         finally:
             self._turn.release()
+
+    def _end_seen(self):
+        with self._state:
+            return None if self._ended is None else self._ended.again()
+
+    def _is_handed(self):
+        with self._state:
+            return self._handed > 0
 
     def _compute(self, rows, deadline):
         output = np.empty(rows.hidden.shape, np.float32)
@@ -120,21 +122,27 @@ class FastlaneSession(Session):
         return output
 
     def _hand_over(self, rows, deadline):
-        room = self._turn.wait_for(
-            lambda: self._ended is not None or self._handed < self.max_in_flight,
-            deadline.seconds_left())
-        if self._ended is not None:
-            raise self._ended.again()
-        if not room:
-            raise deadline.exceeded()
+        """The future of a batch that the thread computes."""
+        batch = LayerBatch(rows, self.max_rows)
+        with self._state:
+            room = self._state.wait_for(
+                lambda: self._ended is not None or self._handed < self.max_in_flight,
+                deadline.seconds_left())
+            if self._ended is not None:
+                batch.fail(self._ended.again())
+            elif not room:
+                batch.fail(deadline.exceeded())
+            else:
+                self._start_thread()
+                self._handed += len(batch.pieces)
+                for piece in batch.pieces:
+                    self._queued.put(_Job(piece, deadline))
+        return batch.future
+
+    def _start_thread(self):
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="moetier-lane", daemon=True)
             self._thread.start()
-        batch = LayerBatch(rows, self.max_rows)
-        self._handed += len(batch.pieces)
-        for piece in batch.pieces:
-            self._queued.put(_Job(piece, deadline))
-        return batch
 
     def _run(self):
         """Keeps as many requests in flight as there are, and waits for the oldest."""
@@ -156,11 +164,9 @@ class FastlaneSession(Session):
         batch = job.piece.batch
         ticket = ctypes.c_uint64()
         error = c.Error()
-        failure = None
         with self._turn:
-            if self._ended is not None:
-                failure = self._ended.again()
-            elif not batch.settled:
+            failure = self._end_seen()
+            if failure is None and not batch.settled:
                 rows = batch.input.piece(job.piece.first, job.piece.rows)
                 call = _call_of(rows, batch.output_of(job.piece), job.deadline)
                 status = self._library.moetier_lane_submit(self._lane, call, ticket, error)
@@ -174,36 +180,37 @@ class FastlaneSession(Session):
         info = c.LayerInfo()
         error = c.Error()
         with self._turn:
-            if self._ended is not None:
-                failure = self._ended.again()
-            else:
+            failure = self._end_seen()
+            if failure is None:
                 status = self._library.moetier_lane_wait(self._lane, ticket, info, error)
                 failure = None if status == c.OK else self._failure(status, error)
         self._count_masked(info.masked)
         self._finish(job, failure)
 
     def _finish(self, job, failure):
-        with self._turn:
+        with self._state:
             self._handed -= 1
-            self._turn.notify_all()
+            self._state.notify_all()
         if failure is None:
             job.piece.batch.piece_done()
         else:
             job.piece.batch.fail(failure)
 
     def _failure(self, status, error):
-        """The exception for a status; the turn is held."""
+        """The exception for a status; GONE ends the session."""
         failure = _exception(status, error)
-        if isinstance(failure, SessionEnded):
+        if not isinstance(failure, SessionEnded):
+            return failure
+        with self._state:
             self._end(failure)
-            return failure.again()
-        return failure
+        return failure.again()
 
     def _end(self, failure):
+        """With `_state` held."""
         if self._ended is None:
             self._ended = failure
             self._queued.put(None)
-            self._turn.notify_all()
+            self._state.notify_all()
 
 
 def _exception(status, error):
