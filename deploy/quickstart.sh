@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# From a clean clone to a checked, running daemon: builds, imports the demo model, serves it with
-# memory for a quarter of its experts, replays recorded rows and compares every bit. Leaves nothing
-# behind but the build folder, unless --keep is given.
+# From a clean clone to an engine that generates text: builds, imports the demo model, serves it with
+# memory for a quarter of its experts, replays recorded rows and compares every bit, then has an
+# unmodified llama.cpp (from npm) write text with its experts in the daemon. Leaves nothing behind but
+# the build folder and the engine's cache, unless --keep is given.
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -13,6 +14,7 @@ keep=no
 build_dir="$ROOT/build/release"
 work=""
 daemon_pid=""
+generated=""
 finished=no
 
 usage() {
@@ -78,14 +80,14 @@ parse_arguments() {
 }
 
 build() {
-  say "1/6 dependencies"
+  say "1/7 dependencies"
   "$ROOT/deploy/install-deps.sh"
-  say "2/6 build (release preset, in build/release)"
+  say "2/7 build (release preset, in build/release)"
   (cd "$ROOT" && cmake --preset release -DMOETIER_TESTS=OFF >"$work/configure.log" 2>&1) || {
     cat "$work/configure.log" >&2
     return 1
   }
-  cmake --build "$build_dir" --target moetierd moetierctl
+  cmake --build "$build_dir" --target moetierd moetierctl ggml_moetier
 }
 
 write_config() {
@@ -120,6 +122,31 @@ wait_until_ready() {
   done
 }
 
+# The engine knows nothing of moetierd: GGML_BACKEND_PATH is llama.cpp's own way to load a backend.
+generate() {
+  local engine status=0
+  engine="$("$ROOT/tests/engine/fetch_engine.sh" 3.21.1)" || status=$?
+  if ((status == 77)); then
+    generated="no text was generated: the engine could not be fetched"
+    echo "skipped: $generated"
+    return
+  fi
+  ((status == 0)) || return "$status"
+  "$ROOT/tests/engine/build_probes.sh" "$engine" "$work/engine" generate
+  local model="$DEMO/moetier-demo-Q4_K_M.gguf" prompt="And it came to pass"
+  "$work/engine/generate" "$engine/bin" "$model" "$prompt" 50 | head -n -1 >"$work/alone"
+  GGML_BACKEND_PATH="$build_dir/adapters/llama_cpp/libggml-moetier.so" \
+    MOETIER_SOCKET="$work/moetierd.sock" \
+    "$work/engine/generate" "$engine/bin" "$model" "$prompt" 50 | tee "$work/served"
+  if ! head -n -1 "$work/served" | cmp -s - "$work/alone"; then
+    echo "quickstart: the same engine alone writes another text:" >&2
+    cat "$work/alone" >&2
+    return 1
+  fi
+  generated="llama.cpp wrote the text that it writes alone"
+  echo "the same text as llama.cpp writes alone"
+}
+
 main() {
   parse_arguments "$@"
   local started=$SECONDS
@@ -137,24 +164,27 @@ main() {
   local daemon="$build_dir/daemon/moetierd"
   mkdir -p "$work/state" "$work/stores"
 
-  say "3/6 import the demo model (6 layers, 192 experts)"
+  say "3/7 import the demo model (6 layers, 192 experts)"
   "$ctl" import "$DEMO/moetier-demo-Q4_K_M.gguf" --store "$work/stores/demo"
 
-  say "4/6 start moetierd with RAM for 25 % of the experts"
+  say "4/7 start moetierd with RAM for 25 % of the experts"
   write_config
   "$daemon" --config "$work/moetierd.yaml" >"$work/moetierd.log" 2>&1 &
   daemon_pid=$!
   wait_until_ready
   echo "moetierd runs as process $daemon_pid"
 
-  say "5/6 replay recorded rows; every bit must be the reference's"
+  say "5/7 replay recorded rows; every bit must be the reference's"
   "$ctl" replay --socket "$work/moetierd.sock" --model demo --golden "$DEMO/golden" --sessions 2
 
-  say "6/6 moetierctl status"
+  say "6/7 a stock llama.cpp generates, its experts in moetierd"
+  generate
+
+  say "7/7 moetierctl status"
   "$ctl" status --socket "$work/moetierd.sock"
 
   finished=yes
-  say "done in $((SECONDS - started)) s: every bit equals the reference"
+  say "done in $((SECONDS - started)) s: every bit equals the reference; $generated"
   if [[ "$keep" == yes ]]; then
     cat <<TEXT
 moetierd goes on as process $daemon_pid. Talk to it:
