@@ -12,8 +12,8 @@
 namespace moetier::ggml {
 namespace {
 
-// The range in which each release's headers were compared with ggml_abi.h (tests/engine): llama.cpp
-// b7347 is 0.9.4, v0.5.0 is 0.25.1.
+// 0.9.7 (llama.cpp b8390), 0.23.0 (v0.4.0) and 0.25.1 (v0.5.0) are compared with ggml_abi.h by
+// tests/engine; the releases between them have one of the same two layouts.
 constexpr int kOldestMinor = 9;
 constexpr int kNewestMinor = 25;
 

@@ -16,6 +16,10 @@ namespace {
 
 // What the kernel writes after the path of a mapped file that has lost its name.
 constexpr std::string_view kDeleted = " (deleted)";
+// A key of the files that `moetierctl shell` writes: their experts are holes.
+constexpr std::string_view kShellKey = "moetier.shell.fingerprint";
+constexpr off_t kHeaderLimit = 64 << 20;
+constexpr size_t kChunk = 1 << 20;
 // "-00001-of-00003.gguf"
 constexpr size_t kShardSuffix = 20;
 constexpr uint32_t kMaxShards = 64;  // the fast lane takes no more descriptors
@@ -72,6 +76,23 @@ std::optional<MapsLine> ParseMapsLine(std::string_view line) {
   return MapsLine{*start, *end, *offset, permissions.find('w') != std::string_view::npos, line};
 }
 
+// Whether the key stands in the file's first bytes. GGUF's keys come first; kHeaderLimit is far
+// above the header of any model.
+bool HasShellKey(int fd) {
+  std::string bytes;
+  for (off_t at = 0; at < kHeaderLimit;) {
+    const size_t kept = std::min(bytes.size(), kShellKey.size());
+    bytes.erase(0, bytes.size() - kept);
+    bytes.resize(kept + kChunk);
+    const ssize_t got = pread(fd, bytes.data() + kept, kChunk, at);
+    if (got <= 0) return false;  // its end; an unreadable file is seen when weights are read
+    bytes.resize(kept + static_cast<size_t>(got));
+    if (bytes.find(kShellKey) != std::string::npos) return true;
+    at += got;
+  }
+  return false;
+}
+
 Error NotMapped(std::string message) {
   return {ErrorCode::kNotFound, Reason::kUnsupportedModel, std::move(message)};
 }
@@ -122,7 +143,8 @@ Result<size_t> ModelFiles::IndexOf(const std::string& path) {
   if (known() == files_.end()) {
     for (std::string& shard : ShardPaths(path)) {
       ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(shard, O_RDONLY));
-      files_.push_back({std::move(shard), std::move(fd)});
+      const bool is_shell = HasShellKey(fd.get());
+      files_.push_back({std::move(shard), std::move(fd), is_shell});
     }
   }
   return static_cast<size_t>(known() - files_.begin());
@@ -140,6 +162,12 @@ Result<FileRange> ModelFiles::Locate(const void* data, uint64_t size) {
 
 Status ModelFiles::Read(const FileRange& range, uint64_t offset, std::span<std::byte> out) const {
   const File& file = files_[range.file];
+  if (file.is_shell) {
+    return Error{ErrorCode::kFailedPrecondition, Reason::kUnsupportedModel,
+                 fmt::format("{} is a shell without expert weights: what moetierd does not compute "
+                             "as a whole layer needs the model itself",
+                             file.path)};
+  }
   size_t done = 0;
   while (done < out.size()) {
     const auto at = static_cast<off_t>(range.offset + offset + done);

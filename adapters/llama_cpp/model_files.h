@@ -40,7 +40,8 @@ class ModelFiles {
   // An error if the file has lost its name meanwhile.
   Result<FileRange> Locate(const void* data, uint64_t size);
 
-  // Reads all of `out`, or says where the file ended or failed.
+  // Reads all of `out`, or says where the file ended or failed. A shell that `moetierctl shell`
+  // made has no expert bytes to read: an error.
   Status Read(const FileRange& range, uint64_t offset, std::span<std::byte> out) const;
 
   // Descriptors of all files, valid while this object lives.
@@ -52,6 +53,7 @@ class ModelFiles {
   struct File {
     std::string path;
     UniqueFd fd;
+    bool is_shell;
   };
   Result<size_t> IndexOf(const std::string& path);
 

@@ -13,15 +13,13 @@ namespace {
 // Longer than the chain of any model: sums of 128 picks.
 constexpr int kMaxChain = 256;
 
-// The types that a shell GGUF declares in place of the true ones; moetierd knows those.
-constexpr int32_t kShellTypes[] = {19, 41};  // IQ1_S, Q1_0
+// What a shell GGUF declares in place of the true types, where it is not one that has a kernel;
+// moetierd knows the true ones.
+constexpr int32_t kShellType = 19;  // IQ1_S
 
 bool IsServedType(int32_t type) {
-  for (const int32_t shell : kShellTypes) {
-    if (type == shell) return true;
-  }
   const kernels::WeightTypeInfo* const info = kernels::FindWeightType(static_cast<uint32_t>(type));
-  return info != nullptr && info->has_kernel;
+  return type == kShellType || (info != nullptr && info->has_kernel);
 }
 
 bool IsPackedF32(const Tensor* tensor) {

@@ -74,6 +74,7 @@ for version in 3.21.1 3.18.1 3.22.1; do
   done
 
   check_unmapped
+  check_shell
   check_memory
   check_killed_daemon
   check_node

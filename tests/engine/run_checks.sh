@@ -25,7 +25,7 @@ alone() {
   "$probes/llama_probe" "$engine/bin" "$model" --tokens "$work/$2" --out "$work/$1" "${@:3}" \
     >"$work/$1.log" 2>&1 || tail -n 3 "$work/$1.log"
 }
-with_plugin() { env GGML_BACKEND_PATH="$plugin" MOETIER_MODEL=demo "$@"; }
+with_plugin() { env GGML_BACKEND_PATH="$plugin" "$@"; }
 served() {
   rm -f "$work/$1"
   with_plugin "$probes/llama_probe" "$engine/bin" "$model" --tokens "$work/$2" \
@@ -76,6 +76,21 @@ check_unmapped() {
   [[ $? == 3 ]] && grep -q "must load the model by memory mapping" "$work/unmapped.log" &&
     verdict="good, refused in words"
   row "$version" "model not mapped" "$verdict"
+}
+
+# A shell in place of the model: its experts are holes that only the daemon can fill.
+check_shell() {
+  local verdict=bad whole=$model
+  "$ctl" shell "$whole" "$work/shell.gguf" >"$work/shell.log" 2>&1 || tail -n 3 "$work/shell.log"
+  model=$work/shell.gguf
+  served shell tokens --prompt 200
+  equal "shell made by moetierctl" layers shell
+  with_plugin "$probes/llama_probe" "$engine/bin" "$model" --tokens "$work/tokens" \
+    --out "$work/hollow" --callback >"$work/hollow.log" 2>&1
+  [[ $? == 3 ]] && grep -qE "is a shell|cannot be computed" "$work/hollow.log" &&
+    verdict="good, refused in words"
+  row "$version" "shell, evaluation callback" "$verdict"
+  model=$whole
 }
 
 # start_paused NAME AT ARGS...: a probe that waits before token AT; its output is read from fd 4, a

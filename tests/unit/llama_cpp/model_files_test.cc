@@ -146,6 +146,23 @@ TEST_CASE("ModelFiles: a file that was cut short is an error where it ends", "[l
   CHECK(status.error().message.find("it ends at 20000, 50 bytes too early") != std::string::npos);
 }
 
+TEST_CASE("ModelFiles: a shell's holes are not read as weights", "[llama_cpp]") {
+  const TempFolder folder;
+  auto bytes = SomeBytes(3 << 20);
+  constexpr std::string_view kKey = "moetier.shell.fingerprint";
+  // Once across the border of two reads.
+  const size_t at = GENERATE(size_t{100}, (size_t{1} << 20) - 5);
+  std::memcpy(bytes.data() + at, kKey.data(), kKey.size());
+  const MappedFile mapped(folder.path() + "/shell.gguf", bytes);
+  ModelFiles files;
+  const auto range = files.Locate(mapped.data() + (2 << 20), 1000);
+  REQUIRE(range);
+  std::vector<std::byte> read(100);
+  const Status status = files.Read(*range, 0, read);
+  REQUIRE_FALSE(status);
+  CHECK(status.error().message.find("shell.gguf is a shell") != std::string::npos);
+}
+
 TEST_CASE("ModelFiles: a shard's siblings are opened with it, and a missing one is named",
           "[llama_cpp]") {
   const TempFolder folder;

@@ -82,8 +82,13 @@ TEST_CASE("IsSupported: weight types without a kernel are declined, a shell's ar
   Placed placed({});
   Tensor* const weights = placed.graph.Find("blk.3.ffn_gate_exps.weight");
   const Tensor* const product = placed.graph.Find("gate");
-  for (const auto& [type, supported] :
-       {std::pair{8, true}, {12, true}, {19, true}, {41, true}, {16, false}, {99, false}}) {
+  for (const auto& [type, supported] : {std::pair{8, true},
+                                        {12, true},
+                                        {19, true},
+                                        {39, true},
+                                        {41, false},
+                                        {16, false},
+                                        {99, false}}) {
     weights->type = type;
     INFO(type);
     CHECK(placed.Supports(product) == supported);
