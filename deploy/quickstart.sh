@@ -158,7 +158,7 @@ main() {
   if [[ "$build_dir" == "$ROOT/build/release" ]]; then
     build
   else
-    say "1/6, 2/6 using the programs in $build_dir"
+    say "1/7, 2/7 using the programs in $build_dir"
   fi
   ctl="$build_dir/daemon/ctl/moetierctl"
   local daemon="$build_dir/daemon/moetierd"

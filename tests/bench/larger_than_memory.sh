@@ -16,7 +16,7 @@ fi
 status=0
 engine=$("$here/../engine/fetch_engine.sh" 3.21.1) || status=$?
 ((status == 0)) || exit "$status"
-"$here/../engine/build_probes.sh" "$engine" "$dir/probes"
+"$here/../engine/build_probes.sh" "$engine" "$dir/probes" decode_speed
 exec /usr/bin/python3 "$here/larger_than_memory.py" --dir "$dir" \
   --engine "$dir/probes/decode_speed" --libraries "$engine/bin" \
   --plugin "$build/adapters/llama_cpp/libggml-moetier.so" \

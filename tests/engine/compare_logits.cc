@@ -1,5 +1,6 @@
 // compare_logits A B VOCABULARY: how far two files of logits are apart, on one line:
 // tokens, mean and largest |difference|, mean and largest KL(A || B), share of equal best tokens.
+// Then a line for each row whose best tokens differ, with how close A's best two were.
 // Exit status 1 if they do not hold the same number of rows of finite values.
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <vector>
 
 namespace {
@@ -29,6 +31,13 @@ std::vector<double> LogSoftmax(const float* row, size_t count) {
   return logs;
 }
 
+// How far the row's second largest value is below its largest.
+float Margin(const float* row, size_t count) {
+  std::vector<float> sorted(row, row + count);
+  std::partial_sort(sorted.begin(), sorted.begin() + 2, sorted.end(), std::greater<>());
+  return sorted[0] - sorted[1];
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,7 +54,7 @@ int main(int argc, char** argv) {
   double largest = 0;
   double kl_sum = 0;
   double kl_largest = 0;
-  size_t same_best = 0;
+  std::vector<size_t> parted;
   for (size_t row = 0; row < rows; ++row) {
     const float* const left = a.data() + row * vocabulary;
     const float* const right = b.data() + row * vocabulary;
@@ -64,10 +73,17 @@ int main(int argc, char** argv) {
     const auto best = [&](const float* logits) {
       return std::max_element(logits, logits + vocabulary) - logits;
     };
-    same_best += best(left) == best(right) ? 1 : 0;
+    if (best(left) != best(right)) parted.push_back(row);
   }
   const auto count = static_cast<double>(rows);
+  const auto same_best = static_cast<double>(rows - parted.size());
   std::printf("%zu %.6f %.6f %.3e %.3e %.4f\n", rows, sum / static_cast<double>(a.size()), largest,
-              kl_sum / count, kl_largest, static_cast<double>(same_best) / count);
+              kl_sum / count, kl_largest, same_best / count);
+  for (const size_t row : parted) {
+    std::printf(
+        "  another best token at row %zu, where the best two were %.4f apart (twice the "
+        "largest difference: %.4f)\n",
+        row, static_cast<double>(Margin(a.data() + row * vocabulary, vocabulary)), 2 * largest);
+  }
   return 0;
 }

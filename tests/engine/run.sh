@@ -2,18 +2,20 @@
 # Unmodified llama.cpp engines, fetched from npm, with their experts computed by a moetierd of this
 # build: compares logits with the engine alone, over releases, ways of placing tensors, evaluation
 # callbacks and a daemon that is killed. Everything runs on one thread. Prints a table.
-# usage: run.sh MOETIERCTL MOETIERD PLUGIN DATA
+# usage: run.sh MOETIERCTL MOETIERD PLUGIN DATA FASTLANE_LIBRARY
 # Exit status: 0 all rows good, 1 a row is not, 77 the engine cannot be had (the reason is printed).
 set -uo pipefail
 ctl=$1
 daemon=$2
 plugin=$3
 demo=$4/demo-moe
+lane_library=$5
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'stop_daemon; rm -rf "$work"' EXIT
 source "$here/../integration/daemon_harness.sh"
 source "$here/run_checks.sh"
+source "$here/shared_checks.sh"
 
 command -v g++ >/dev/null || { echo "skipped: g++ is not installed"; exit 77; }
 model=$demo/moetier-demo-Q4_K_M.gguf
@@ -26,9 +28,10 @@ for name, count in (("tokens", 256), ("512_tokens", 512)):
 PY
 
 import_demo demo || exit 1
+# serve [RAM]
 serve() {
-  start_daemon "models: {load: [{name: demo, path: demo, ram: 50%}]}
-cpu: {workers: 1}"
+  start_daemon "models: {load: [{name: demo, path: demo, ram: ${1:-50%}}]}
+cpu: {workers: 1, tune: false}"
 }
 serve || exit 1
 
@@ -76,7 +79,10 @@ for version in 3.21.1 3.18.1 3.22.1; do
   check_unmapped
   check_shell
   check_memory
+  check_shared
+  check_killed_engine
   check_killed_daemon
+  check_budgets
   check_node
 done
 ((bad_rows == 0))

@@ -4,7 +4,11 @@
 bad_rows=0
 # What the engine alone is apart from another engine with the same weights is of this size
 # (tests/data/demo-moe/README.md): both round activations to 8 bits, not alike.
+# Against the unpacked weights in float32 either is off by mean 0.051 and at most 1.67 of a logit, with
+# a KL of 0.0013; two such errors add up to twice the difference and four times the KL at most. Less is asked.
 most_kl=0.004
+most_mean=0.102
+most_difference=3.34
 least_same=0.97
 
 heading() {
@@ -47,7 +51,10 @@ compare() { read -r -a figures < <("$probes/compare_logits" "$work/$1" "$work/$2
 within() {
   ((${#figures[@]} == 6)) &&
     awk -v kl="${figures[3]}" -v same="${figures[5]}" -v most="$1" -v least="$2" \
-      'BEGIN { exit !(kl <= most && same >= least) }'
+      -v mean="${figures[1]}" -v most_mean="$most_mean" \
+      -v difference="${figures[2]}" -v most_difference="$most_difference" \
+      'BEGIN { exit !(kl <= most && same >= least && mean <= most_mean &&
+                      difference <= most_difference) }'
 }
 alike() {
   local verdict=bad
