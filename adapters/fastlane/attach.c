@@ -1,47 +1,20 @@
-/* The handshake: connect, HELLO, GRANT or REFUSE, map the page. */
+/* The handshake: connect, HELLO, GRANT or REFUSE. */
 
 #define _GNU_SOURCE
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lane.h"
 
-enum {
-  DEFAULT_SPIN_US = 50,
-  MAX_SLOTS = 65536, /* bounds what a grant can make us allocate */
-  BACKLOG_PAUSE_US = 1000
-};
-
-moetier_status lane_fail(moetier_error* error, moetier_status status, uint32_t code,
-                         uint32_t reason, const char* format, ...) {
-  if (error != NULL) {
-    va_list arguments;
-    error->code = code;
-    error->reason = reason;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-  }
-  return status;
-}
-
-uint64_t lane_now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
+enum { BACKLOG_PAUSE_US = 1000 };
 
 /* What the handshake's steps share; the descriptors are closed unless the lane took them. */
 typedef struct handshake {
@@ -240,88 +213,20 @@ static moetier_status receive_answer(handshake* shake) {
   return MOETIER_OK;
 }
 
-/* Whether `count` values of four bytes lie at `offset` inside a slot, after its header. */
-static bool section_fits(const moetier_wire_grant* grant, uint64_t offset, uint64_t count) {
-  return offset % sizeof(uint32_t) == 0 && offset >= sizeof(moetier_wire_slot) &&
-         offset <= grant->slot_bytes && count <= (grant->slot_bytes - offset) / sizeof(uint32_t);
-}
-
-/* The daemon is not taken at its word: every offset must lie in the memory that was passed. */
-static bool grant_fits(const moetier_wire_grant* grant, int page) {
-  struct stat info;
-  if (fstat(page, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) return false;
-  const int seals = fcntl(page, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return false; /* else it could shrink under us */
-  const uint64_t rows = grant->max_rows;
-  const uint64_t bytes = grant->page_bytes;
-  if (bytes > (uint64_t)info.st_size || grant->slots_offset < sizeof(moetier_wire_page) ||
-      grant->slots_offset > bytes || grant->slots_offset % 64 != 0) {
-    return false;
-  }
-  if (rows == 0 || grant->max_top_k == 0 || grant->max_hidden == 0 || grant->max_in_flight == 0 ||
-      grant->max_in_flight > MAX_SLOTS || grant->slot_bytes % 64 != 0 || grant->slot_bytes == 0) {
-    return false;
-  }
-  return grant->max_in_flight <= (bytes - grant->slots_offset) / grant->slot_bytes &&
-         section_fits(grant, grant->experts_offset, rows * grant->max_top_k) &&
-         section_fits(grant, grant->weights_offset, rows * grant->max_top_k) &&
-         section_fits(grant, grant->hidden_offset, rows * grant->max_hidden) &&
-         section_fits(grant, grant->output_offset, rows * grant->max_hidden);
-}
-
-static void end_texts(moetier_wire_grant* grant) {
-  grant->model[sizeof grant->model - 1] = '\0';
-  grant->arithmetic[sizeof grant->arithmetic - 1] = '\0';
-  grant->daemon_version[sizeof grant->daemon_version - 1] = '\0';
-}
-
-static moetier_status make_lane(handshake* shake, moetier_lane** out) {
-  if (!grant_fits(&shake->grant, shake->received[0])) return protocol_error(shake);
-  const size_t slots = shake->grant.max_in_flight;
-  moetier_lane* lane = calloc(1, sizeof *lane + slots * sizeof lane->slots[0]);
-  if (lane == NULL) {
-    return lane_fail(shake->error, MOETIER_MISUSE, 0, 0, "no memory for a lane of %zu calls",
-                     slots);
-  }
-  void* page = mmap(NULL, shake->grant.page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    shake->received[0], 0);
-  if (page == MAP_FAILED) {
-    free(lane);
-    return lane_fail(shake->error, MOETIER_UNREACHABLE, 0, 0,
-                     "map the fast lane's page of %llu bytes: %s",
-                     (unsigned long long)shake->grant.page_bytes, strerror(errno));
-  }
-  end_texts(&shake->grant);
-  lane->page = page;
-  lane->wire = shake->grant;
-  lane->socket = shake->socket;
-  lane->doorbell = shake->received[1];
-  lane->spin_us = DEFAULT_SPIN_US;
-  lane->next_ticket = 1;
-  shake->socket = -1;
-  shake->received[1] = -1;
-  snprintf(lane->socket_path, sizeof lane->socket_path, "%s", shake->address.sun_path);
-  lane->grant.session = lane->wire.session;
-  lane->grant.fingerprint = lane->wire.fingerprint;
-  lane->grant.max_rows = lane->wire.max_rows;
-  lane->grant.max_in_flight = lane->wire.max_in_flight;
-  lane->grant.max_top_k = lane->wire.max_top_k;
-  lane->grant.max_hidden = lane->wire.max_hidden;
-  lane->grant.model = lane->wire.model;
-  lane->grant.arithmetic = lane->wire.arithmetic;
-  lane->grant.daemon_version = lane->wire.daemon_version;
-  lane->grant.socket = lane->socket_path;
-  *out = lane;
-  return MOETIER_OK;
-}
-
 static moetier_status shake_hands(handshake* shake, moetier_lane** lane) {
   moetier_status status = find_socket(shake);
   if (status == MOETIER_OK) status = connect_socket(shake);
   if (status == MOETIER_OK) status = send_hello(shake);
   if (status == MOETIER_OK) status = await_answer(shake);
   if (status == MOETIER_OK) status = receive_answer(shake);
-  if (status == MOETIER_OK) status = make_lane(shake, lane);
+  if (status == MOETIER_OK && !lane_grant_fits(&shake->grant, shake->received[0])) {
+    status = protocol_error(shake);
+  }
+  if (status == MOETIER_OK) {
+    status = lane_open(&shake->grant, shake->socket, shake->received[0], shake->received[1],
+                       shake->address.sun_path, lane, shake->error);
+  }
+  if (status == MOETIER_OK) shake->socket = shake->received[1] = -1; /* the lane has them */
   if (shake->socket >= 0) close(shake->socket);
   for (int i = 0; i < 2; ++i) {
     if (shake->received[i] >= 0) close(shake->received[i]);
@@ -355,13 +260,3 @@ moetier_status moetier_lane_attach(const moetier_attach* attach, uint64_t timeou
   if (timeout_us != 0) shake.deadline_us = lane_now_us() + timeout_us;
   return shake_hands(&shake, lane);
 }
-
-void moetier_lane_close(moetier_lane* lane) {
-  if (lane == NULL) return;
-  munmap(lane->page, lane->wire.page_bytes);
-  if (lane->socket >= 0) close(lane->socket);
-  close(lane->doorbell);
-  free(lane);
-}
-
-const moetier_grant* moetier_lane_grant(const moetier_lane* lane) { return &lane->grant; }

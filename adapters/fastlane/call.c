@@ -150,9 +150,8 @@ static moetier_status submit_checked(moetier_lane* lane, const moetier_layer_cal
   ++slot->sequence;
   __atomic_store_n(&request->submitted, slot->sequence, __ATOMIC_RELEASE);
   moetier_wire_page* page = (moetier_wire_page*)lane->page;
-  __atomic_store_n(&page->submissions, ++lane->submissions, __ATOMIC_RELEASE);
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&page->daemon_sleeps, __ATOMIC_RELAXED) != 0) ring(lane);
+  __atomic_store_n(&page->submissions, ++lane->submissions, __ATOMIC_SEQ_CST);
+  if (__atomic_load_n(&page->daemon_sleeps, __ATOMIC_SEQ_CST) != 0) ring(lane);
   *ticket = slot->ticket;
   return MOETIER_OK;
 }
@@ -185,10 +184,9 @@ static bool spin(const moetier_lane* lane, const moetier_wire_slot* shared, uint
 static bool await(const moetier_lane* lane, moetier_wire_slot* shared, uint32_t sequence) {
   if (spin(lane, shared, sequence)) return true;
   bool answered = false;
-  __atomic_store_n(&shared->request.client_waits, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&shared->request.client_waits, 1, __ATOMIC_SEQ_CST);
   for (;;) {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    const uint32_t seen = __atomic_load_n(&shared->reply.answered, __ATOMIC_ACQUIRE);
+    const uint32_t seen = __atomic_load_n(&shared->reply.answered, __ATOMIC_SEQ_CST);
     answered = seen == sequence;
     if (answered) break;
     const struct timespec timeout = {0, SLEEP_NS};

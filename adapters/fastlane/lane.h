@@ -42,6 +42,14 @@ __attribute__((format(printf, 5, 6))) moetier_status lane_fail(moetier_error* er
 /* Microseconds of the monotonic clock. */
 uint64_t lane_now_us(void);
 
+/* The daemon is not taken at its word: every offset must lie in the memory that was passed, which
+ * must not be able to shrink. */
+bool lane_grant_fits(const moetier_wire_grant* grant, int page_file);
+
+/* A lane of a grant that fits. On success it owns `socket` and `doorbell`. */
+moetier_status lane_open(const moetier_wire_grant* grant, int socket, int page_file, int doorbell,
+                         const char* path, moetier_lane** lane, moetier_error* error);
+
 moetier_wire_slot* lane_slot_page(const moetier_lane* lane, uint32_t slot);
 
 #endif  // MOETIER_ADAPTERS_FASTLANE_LANE_H_

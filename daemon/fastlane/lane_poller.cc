@@ -105,8 +105,6 @@ bool LanePoller::Ready() {
 
 void LanePoller::BeginSleep() {
   for (const std::shared_ptr<LaneRing>& ring : rings_) ring->set_sleeps(true);
-  // Pairs with the client's fence between `submissions` and its look at `daemon_sleeps`.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void LanePoller::EndSleep() {

@@ -65,7 +65,7 @@ LaneRing::LaneRing(Options options, LanePage page, UniqueFd doorbell, const Cloc
 }
 
 bool LaneRing::Ready() {
-  const uint32_t now = ReadWord(page_.head().submissions, std::memory_order_acquire);
+  const uint32_t now = ReadWord(page_.head().submissions, std::memory_order_seq_cst);
   if (std::exchange(submissions_, now) != now) pending_ = true;
   return pending_;
 }
@@ -210,14 +210,19 @@ void LaneRing::Publish(uint32_t index) {
   options_.record->counters.in_flight.fetch_sub(1, std::memory_order_relaxed);
   --in_flight_;
   slot.busy = false;
-  WriteWord(shared.reply.answered, slot.sequence, std::memory_order_release);
-  // Pairs with the client's fence between `client_waits` and its look at `answered`: one of the two
-  // sees the other's word.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (ReadWord(shared.request.client_waits) != 0) WakeOne(shared.reply.answered);
+  // Sequentially consistent, as the client's store to `client_waits` and its look at `answered`
+  // are: one of the two sees the other's word.
+  WriteWord(shared.reply.answered, slot.sequence, std::memory_order_seq_cst);
+  if (ReadWord(shared.request.client_waits, std::memory_order_seq_cst) != 0) {
+    WakeOne(shared.reply.answered);
+  }
 }
 
-void LaneRing::set_sleeps(bool sleeps) { WriteWord(page_.head().daemon_sleeps, sleeps ? 1 : 0); }
+// Sequentially consistent, as the client's words are: after it, either Ready sees a submission or
+// the client sees that it must ring.
+void LaneRing::set_sleeps(bool sleeps) {
+  WriteWord(page_.head().daemon_sleeps, sleeps ? 1 : 0, std::memory_order_seq_cst);
+}
 
 bool LaneRing::NoteRing() {
   idle_rings_ = std::exchange(taken_since_ring_, 0) == 0 ? idle_rings_ + 1 : 0;

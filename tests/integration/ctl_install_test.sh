@@ -20,6 +20,31 @@ done
 check "the configuration" is_file etc/moetierd/moetierd.yaml
 check "the installed tool runs" exits 0 "$root/usr/bin/moetierctl" --version
 
+# The fast lane's client: a program that knows nothing of the tree builds against what is installed.
+check "install of the client library" exits 0 env DESTDIR="$root" \
+  "$cmake" --install "$build/adapters" --prefix /usr
+cat >"$work/client.c" <<'C'
+#include <moetier/fastlane.h>
+#include <stdio.h>
+int main(void) {
+  moetier_attach attach = {.size = sizeof attach, .socket = "/nonexistent/socket"};
+  moetier_lane* lane = NULL;
+  moetier_error error;
+  const moetier_status status = moetier_lane_attach(&attach, 1000, &lane, &error);
+  puts(error.text);
+  return status == MOETIER_UNREACHABLE ? 0 : 1;
+}
+C
+libraries="$(dirname "$(find "$root" -name libmoetier-fastlane.so)")"
+builds() { cc -std=c11 -Wall -Wextra -Werror -I"$root/usr/include" -o "$work/client" "$work/client.c" "$@"; }
+check "a C program links the static client" builds "$libraries/libmoetier_fastlane.a"
+check "it says that nobody answers" exits 0 "$work/client"
+check "a C program links the shared client" builds -L"$libraries" -lmoetier-fastlane
+check "it runs with libmoetier-fastlane.so.0" exits 0 env LD_LIBRARY_PATH="$libraries" "$work/client"
+visible="$(nm -D --defined-only "$libraries/libmoetier-fastlane.so.0" | awk '{print $3}' | sort | tr '\n' ' ')"
+check "the header's functions alone are visible" equal "$visible" \
+  "moetier_lane_attach moetier_lane_close moetier_lane_compute moetier_lane_grant moetier_lane_set_spin moetier_lane_submit moetier_lane_wait "
+
 unit="$root/usr/lib/systemd/system/moetierd.service"
 user_unit="$root/usr/lib/systemd/user/moetierd.service"
 check "no placeholder is left" exits 1 grep -E '@[A-Z_]+@' "$unit" "$user_unit"

@@ -9,11 +9,12 @@
  * the doorbell (an eventfd), or REFUSE. The socket then carries nothing: its end is the session's.
  *
  * A call: the client takes an idle slot, writes the request and its sections, then the next
- * sequence number into `submitted` (release), then adds one to the page's `submissions` (release).
- * After a full fence it looks at `daemon_sleeps` and, if that is set, adds 1 to the doorbell. The
- * daemon copies, checks, computes, writes the reply and the output section, then the same number
- * into `answered` (release). After a full fence it looks at `client_waits` and, if that is set,
- * wakes one waiter of the futex `answered` (shared, not private).
+ * sequence number into `submitted` (release), then adds one to the page's `submissions`, then looks
+ * at `daemon_sleeps` and, if that is set, adds 1 to the doorbell. The daemon copies, checks,
+ * computes, writes the reply and the output section, then the same number into `answered`, then
+ * looks at `client_waits` and, if that is set, wakes one waiter of the futex `answered` (shared,
+ * not private). These four words are read and written with sequential consistency: it is what keeps
+ * a wake-up from being lost between the word that is written and the one that is looked at.
  *
  * Versions: another major is refused. A minor only adds at the ends of messages or in reserved
  * places; a message says its size, and what is beyond the known size is ignored. Text is

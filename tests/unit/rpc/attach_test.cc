@@ -20,6 +20,11 @@ std::optional<v1::Fault> Refusal(AttachedClient&& client) {
   return FaultOf(client.Finish());
 }
 
+v1::Grant GrantWith(const RpcServer::Options& options) {
+  RpcFixture fixture(options);
+  return AttachedClient(fixture.Connect()).grant();
+}
+
 }  // namespace
 
 TEST_CASE("Attach: the first event grants limits, pools, lanes, model and token", "[rpc]") {
@@ -42,6 +47,13 @@ TEST_CASE("Attach: the first event grants limits, pools, lanes, model and token"
   CHECK(grant.model().geometry().layers(0).gate_type() == "Q8_0");
   CHECK(grant.model().geometry().layers(0).activation() == "swiglu");
   CHECK_FALSE(grant.model().geometry().layers(2).compute());
+}
+
+TEST_CASE("Attach: the grant names the fast lane's socket, if there is one", "[rpc]") {
+  CHECK(GrantWith(RpcFixture::DefaultOptions()).fast_lane_address().empty());
+  RpcServer::Options options = RpcFixture::DefaultOptions();
+  options.fast_lane_address = "/run/x.sock.fastlane";
+  CHECK(GrantWith(options).fast_lane_address() == "/run/x.sock.fastlane");
 }
 
 TEST_CASE("Attach: two sessions get different numbers and tokens", "[rpc]") {

@@ -4,8 +4,10 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/rpc/status_map.h"
@@ -230,6 +232,28 @@ TEST_CASE("Status map: every error code has its own gRPC code", "[rpc]") {
       {ErrorCode::kUnimplemented, 12},  {ErrorCode::kInternal, 13}};
   for (const auto& [code, number] : codes) {
     CHECK(ToGrpcStatus({code, Reason::kIo, ""}).error_code() == number);
+  }
+}
+
+TEST_CASE("StatusNumber: every error code has the number that gRPC gives its name", "[rpc]") {
+  for (int number = 0; number <= static_cast<int>(ErrorCode::kInternal); ++number) {
+    const auto code = static_cast<ErrorCode>(number);
+    INFO(ErrorCodeName(code));
+    const grpc::Status status = ToGrpcStatus({code, Reason::kIo, "x"});
+    const std::map<std::string_view, grpc::StatusCode> known = {
+        {"INVALID_ARGUMENT", grpc::StatusCode::INVALID_ARGUMENT},
+        {"NOT_FOUND", grpc::StatusCode::NOT_FOUND},
+        {"ALREADY_EXISTS", grpc::StatusCode::ALREADY_EXISTS},
+        {"FAILED_PRECONDITION", grpc::StatusCode::FAILED_PRECONDITION},
+        {"RESOURCE_EXHAUSTED", grpc::StatusCode::RESOURCE_EXHAUSTED},
+        {"DATA_LOSS", grpc::StatusCode::DATA_LOSS},
+        {"UNAVAILABLE", grpc::StatusCode::UNAVAILABLE},
+        {"DEADLINE_EXCEEDED", grpc::StatusCode::DEADLINE_EXCEEDED},
+        {"CANCELLED", grpc::StatusCode::CANCELLED},
+        {"PERMISSION_DENIED", grpc::StatusCode::PERMISSION_DENIED},
+        {"UNIMPLEMENTED", grpc::StatusCode::UNIMPLEMENTED},
+        {"INTERNAL", grpc::StatusCode::INTERNAL}};
+    CHECK(status.error_code() == known.at(ErrorCodeName(code)));
   }
 }
 
