@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "base/cpu_workers.h"
 #include "base/text_size.h"
 #include "config/nearest.h"
 
@@ -30,8 +31,6 @@ constexpr std::array<std::pair<std::string_view, LogLevel>, 4> kLevels = {
      {"info", LogLevel::kInfo},
      {"warning", LogLevel::kWarning},
      {"error", LogLevel::kError}}};
-
-constexpr uint32_t kMaxWorkers = 1024;  // more than any host this is meant for has cores
 
 // Decimal digits and nothing else.
 std::optional<uint32_t> Digits(std::string_view text, int base = 10) {
@@ -110,9 +109,9 @@ Result<uint32_t> ParseCount(std::string_view text, uint32_t least, uint32_t most
 Result<uint32_t> ParseWorkers(std::string_view text, const ConfigPlace& place) {
   if (text == "auto") return uint32_t{0};
   const std::optional<uint32_t> value = Digits(text);
-  if (!value || *value < 1 || *value > kMaxWorkers) {
+  if (!value || *value < 1 || *value > kMaxCpuWorkers) {
     return place.Refuse(fmt::format("{} is not a number of threads", Quoted(text)),
-                        fmt::format("auto, 1 to {}", kMaxWorkers));
+                        fmt::format("auto, 1 to {}", kMaxCpuWorkers));
   }
   return *value;
 }

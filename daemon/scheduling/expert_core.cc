@@ -1,7 +1,5 @@
 #include "daemon/scheduling/expert_core.h"
 
-#include <sched.h>
-
 #include <array>
 #include <utility>
 
@@ -17,12 +15,6 @@ constexpr std::array kTunedTypes = {
     kernels::WeightType::kQ8_0, kernels::WeightType::kQ4_0, kernels::WeightType::kQ4_K,
     kernels::WeightType::kQ5_K, kernels::WeightType::kQ6_K, kernels::WeightType::kMXFP4,
 };
-
-uint32_t UsableCpus() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return static_cast<uint32_t>(CPU_COUNT(&allowed));
-}
 
 Error NotLoaded(std::string_view name) {
   return Error{
@@ -48,7 +40,7 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
     const std::string shapes = kernels.Tune(kTunedTypes);
     log.debug("kernel shapes:\n{}", shapes);
   }
-  const uint32_t workers = options.cpu_workers == 0 ? UsableCpus() : options.cpu_workers;
+  const WorkerCount workers = ChooseWorkers(options.cpu_workers, UsableCpus());
   std::unique_ptr<ExpertCore> core(
       new ExpertCore(options, clock, log, std::move(kernels), workers));
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
@@ -59,10 +51,11 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
 }
 
 ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,
-                       kernels::ExpertKernels kernels, uint32_t workers)
+                       kernels::ExpertKernels kernels, WorkerCount workers)
     : options_(options),
       kernels_(std::move(kernels)),
-      lane_({.workers = workers, .pin_workers = options.pin_workers}, kernels_),
+      workers_(std::move(workers)),
+      lane_({.workers = workers_.workers, .pin_workers = options.pin_workers}, kernels_),
       executor_(options.executor, clock, log, lane_),
       loader_(executor_) {}
 
@@ -293,7 +286,9 @@ StatusSnapshot ExpertCore::Snapshot() const {
   executor_.Inspect([&](const LayerExecutor::View& view) { CollectModels(view, snapshot); });
   snapshot.cpu = DescribeCpu(kernels_, lane_.workers());
   snapshot.reader = DescribeReader(*reader_);
-  for (const Fallback& fallback : reader_->fallbacks()) {
+  std::vector<Fallback> fallbacks = reader_->fallbacks();
+  if (workers_.fallback) fallbacks.push_back(*workers_.fallback);
+  for (const Fallback& fallback : fallbacks) {
     snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
   }
   snapshot.queue_limit = options_.executor.max_queued_calls;
