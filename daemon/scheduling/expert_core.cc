@@ -16,6 +16,18 @@ constexpr std::array kTunedTypes = {
     kernels::WeightType::kQ5_K, kernels::WeightType::kQ6_K, kernels::WeightType::kMXFP4,
 };
 
+// kCancelled when the options' stop_requested says so.
+Status TuneKernels(const ExpertCore::Options& options, kernels::ExpertKernels& kernels,
+                   spdlog::logger& log) {
+  const kernels::TuneLimits limits{.stop_requested = options.stop_requested};
+  log.info("tuning kernels: {} weight types, at most {} ms each", kTunedTypes.size(),
+           limits.budget.count());
+  const std::optional<std::string> shapes = kernels.Tune(kTunedTypes, limits);
+  if (!shapes) return Error{ErrorCode::kCancelled, Reason::kCancelled, "tuning kernels was ended"};
+  log.debug("kernel shapes:\n{}", *shapes);
+  return Ok{};
+}
+
 Error NotLoaded(std::string_view name) {
   return Error{
       ErrorCode::kNotFound, Reason::kUnknownModel,
@@ -36,10 +48,7 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
   ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
   // Here, since every kernel call reads the choice from now on.
-  if (options.tune_kernels) {
-    const std::string shapes = kernels.Tune(kTunedTypes);
-    log.debug("kernel shapes:\n{}", shapes);
-  }
+  if (options.tune_kernels) RETURN_IF_ERROR(TuneKernels(options, kernels, log));
   const WorkerCount workers = ChooseWorkers(options.cpu_workers, UsableCpus());
   std::unique_ptr<ExpertCore> core(
       new ExpertCore(options, clock, log, std::move(kernels), workers));

@@ -37,6 +37,8 @@ class ExpertCore final : public DaemonCore {
   struct Options {
     std::optional<kernels::InstructionSet> instruction_set;  // none: the best of this host
     bool tune_kernels = true;
+    // Asked every few ms while the kernels are tuned; true ends Create with kCancelled.
+    std::function<bool()> stop_requested = [] { return false; };
     uint32_t cpu_workers = 0;  // 0: one for each CPU that this process may use
     bool pin_workers = true;
     ReaderOptions reader;
