@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/cpu_workers.h"
+#include "base/memory_budget.h"
 #include "base/text_size.h"
 #include "config/nearest.h"
 
@@ -138,24 +139,11 @@ Result<Bytes> ParseByteLimit(std::string_view text, Bytes least, Bytes most,
 }
 
 Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place) {
-  constexpr std::string_view kAllowed =
-      "a size such as 12GiB, or a share of the model's expert bytes such as 25% (above 0%, at most "
-      "100%)";
-  if (!text.empty() && text.back() == '%') {
-    const std::string_view number = text.substr(0, text.size() - 1);
-    double percent = 0;
-    const char* const last = number.data() + number.size();
-    const auto [end, status] =
-        std::from_chars(number.data(), last, percent, std::chars_format::fixed);
-    const bool good = status == std::errc() && end == last && percent > 0 && percent <= 100;
-    if (!good) return place.Refuse(fmt::format("{} is not a share", Quoted(text)), kAllowed);
-    return MemoryBudget(Percent{percent});
-  }
-  const Result<Bytes> size = ParseSize(text);
-  if (!size || size->count() == 0) {
-    return place.Refuse(fmt::format("{} is not a memory budget", Quoted(text)), kAllowed);
-  }
-  return MemoryBudget(*size);
+  if (const std::optional<MemoryBudget> budget = ParseMemoryBudget(text)) return *budget;
+  const bool share = !text.empty() && text.back() == '%';
+  return place.Refuse(
+      fmt::format("{} is not a {}", Quoted(text), share ? "share" : "memory budget"),
+      kMemoryBudgetForm);
 }
 
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place) {

@@ -142,7 +142,10 @@ Result<std::unique_ptr<Arena>> Arena::Create(const ArenaPlan& plan, const ArenaO
   RETURN_IF_ERROR(arena->Map(options));
   // Pages of the hugetlb pool are set aside already and count in neither limit.
   if (!IsHugetlb(arena->pages_)) {
-    RETURN_IF_ERROR(CheckBudget(limits, {options.what, Bytes(arena->size_), options.reserve}));
+    RETURN_IF_ERROR(CheckBudget(limits, {.what = options.what,
+                                         .wanted = Bytes(arena->size_),
+                                         .reserve = options.reserve,
+                                         .least = plan.least}));
   }
   RETURN_IF_ERROR(arena->Populate(options));
   if (options.pinning == Pinning::kPinned) arena->Pin(limits);
