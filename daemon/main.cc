@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/standard_descriptors.h"
 #include "base/text_size.h"
 #include "config/config.h"
 #include "daemon/daemon_options.h"
@@ -200,6 +201,7 @@ int main(int argc, char** argv) {
   app.add_option("--config", config_path, "The configuration file")->capture_default_str();
   app.set_version_flag("--version", MOETIER_VERSION);
   CLI11_PARSE(app, argc, argv);
+  moetier::FillStandardDescriptors();
   moetier::ProcessSignals signals;  // before any thread
   spdlog::logger log("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   const moetier::Status status = moetier::Serve(config_path, signals, log);

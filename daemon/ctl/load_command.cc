@@ -51,10 +51,10 @@ ExitCode RunLoad(const LoadArguments& arguments) {
   }
   const grpc::Status status = stream->Finish();
   if (!status.ok()) return ReportError(CallError(status, "load " + arguments.name));
-  Print(arguments.json ? ProtoJson(last.model())
-                       : fmt::format("loaded {} from {}\n", WithoutControls(last.model().name()),
-                                     WithoutControls(last.model().directory())));
-  return ExitCode::kOk;
+  return Print(arguments.json
+                   ? ProtoJson(last.model())
+                   : fmt::format("loaded {} from {}\n", WithoutControls(last.model().name()),
+                                 WithoutControls(last.model().directory())));
 }
 
 ExitCode RunUnload(const LoadArguments& arguments) {
@@ -66,8 +66,7 @@ ExitCode RunUnload(const LoadArguments& arguments) {
   v1::UnloadModelReply reply;
   const grpc::Status status = v1::Models::NewStub(*channel)->Unload(&context, request, &reply);
   if (!status.ok()) return ReportError(CallError(status, "unload " + arguments.name));
-  Print(arguments.json ? ProtoJson(reply) : fmt::format("unloaded {}\n", arguments.name));
-  return ExitCode::kOk;
+  return Print(arguments.json ? ProtoJson(reply) : fmt::format("unloaded {}\n", arguments.name));
 }
 
 }  // namespace

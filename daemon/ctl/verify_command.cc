@@ -100,8 +100,8 @@ ExitCode RunVerify(const VerifyArguments& arguments) {
                        report.error().reason == Reason::kStaleStore;
     return wrong ? ExitCode::kWrong : code;
   }
-  Print(arguments.json ? ReportJson(*report) : ReportText(*report, arguments.repair));
-  return report->good() ? ExitCode::kOk : ExitCode::kWrong;
+  return Print(arguments.json ? ReportJson(*report) : ReportText(*report, arguments.repair),
+               report->good() ? ExitCode::kOk : ExitCode::kWrong);
 }
 
 }  // namespace
