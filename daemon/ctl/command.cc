@@ -37,6 +37,20 @@ ExitCode Print(std::string_view text, ExitCode when_written) {
   return ReportError(ErrnoError(errno, "write standard output"));
 }
 
+void RefuseEmptyValues(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](std::string& text) {
+        return text.empty() ? std::string("the value is empty; is a shell variable unset?")
+                            : std::string();
+      },
+      "");
+  for (CLI::App* const command : app.get_subcommands({})) {
+    for (CLI::Option* const option : command->get_options()) {
+      if (option->get_type_size() > 0) option->check(not_empty);  // 0: a flag
+    }
+  }
+}
+
 ExitCode ExitCodeOf(const Error& error) {
   // An answer of the daemon has a reason; a lost or missing connection has none.
   if (error.code == ErrorCode::kUnavailable && error.reason == Reason::kUnspecified) {

@@ -35,6 +35,10 @@ void AddJsonFlag(CLI::App& command, bool& json);
 // be written: a disk is full, stdout is closed. kUnread, quietly, when its reader is gone.
 [[nodiscard]] ExitCode Print(std::string_view text, ExitCode when_written = ExitCode::kOk);
 
+// No option or argument of the app's commands may be given as the empty text that an unset shell
+// variable leaves. Called when all commands are there.
+void RefuseEmptyValues(CLI::App& app);
+
 // "moetierctl: MESSAGE" on stderr; gives the exit code that fits the error.
 ExitCode ReportError(const Error& error);
 ExitCode ExitCodeOf(const Error& error);

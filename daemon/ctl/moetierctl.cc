@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   moetier::AddReloadCommand(app, exit_code);
   moetier::AddReplayCommand(app, exit_code);
   moetier::AddDoctorCommand(app, exit_code);
+  moetier::RefuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
