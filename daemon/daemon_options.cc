@@ -47,6 +47,18 @@ LandingCheck CheckFor(VerifyOnLanding verify) {
   switch (verify) {
     case VerifyOnLanding::kAlways:
       return LandingCheck::kAlways;
+Pinning PinningFor(LockMemory lock) {
+  switch (lock) {
+    case LockMemory::kNo:
+      return Pinning::kPageable;
+    case LockMemory::kAuto:
+      return Pinning::kPreferred;
+    case LockMemory::kYes:
+      return Pinning::kRequired;
+  }
+  return Pinning::kPageable;
+}
+
     case VerifyOnLanding::kFirst:
       return LandingCheck::kFirst;
     case VerifyOnLanding::kNever:
@@ -73,7 +85,7 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   options.arena.memory =
       config.memory.arena == ArenaKind::kShared ? ArenaMemory::kShared : ArenaMemory::kPrivate;
   options.arena.pages = config.memory.huge_pages ? PageSize::kTransparent : PageSize::kSmall;
-  options.arena.pinning = config.memory.lock ? Pinning::kPinned : Pinning::kPageable;
+  options.arena.pinning = PinningFor(config.memory.lock);
   options.executor.max_queued_calls = config.limits.queue;
   options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
   return options;
