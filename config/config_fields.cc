@@ -77,6 +77,7 @@ Error UnknownKey(const ConfigPlace& place, std::string_view key,
 Error ConfigPlace::Refuse(std::string_view what, std::string_view allowed) const {
   const std::string text = fmt::format("{}; allowed: {}", what, allowed);
   const std::string shown = key.size() > 100 ? key.substr(0, 100) + "..." : key;
+  if (key.empty()) return ConfigError(file, line, text);  // the file as a whole
   if (line > 0) return ConfigError(file, line, fmt::format("{}: {}", shown, text));
   return Error{ErrorCode::kInvalidArgument, Reason::kBadConfig,
                fmt::format("environment: {}: {}", shown, text)};
@@ -122,6 +123,10 @@ Result<uint32_t> ParseFileMode(std::string_view text, const ConfigPlace& place) 
   if (!value || *value > 0777 || text.size() < 3) {
     return place.Refuse(fmt::format("{} is not a file mode", Quoted(text)),
                         "octal permission bits such as 0660");
+  }
+  if ((*value & 0222) == 0) {
+    return place.Refuse(fmt::format("with {} nobody may connect", Quoted(text)),
+                        "octal permission bits with a write bit, such as 0660");
   }
   return *value;
 }
