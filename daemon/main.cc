@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/open_files.h"
 #include "base/standard_descriptors.h"
 #include "base/text_size.h"
 #include "config/config.h"
@@ -53,6 +54,9 @@ Status LoadConfigured(const DaemonConfig& config, ProcessSignals& signals, Exper
     log.info("model {}: {} experts of {} in {} layers, fingerprint {:016x}, from {}", model.name,
              info->geometry->TotalExperts(), FormatSize(info->geometry->TotalBytes()),
              info->geometry->layers.size(), info->fingerprint, model.path);
+    if (const auto odd = RowsAboveMessage(config.limits, model.name, *info->geometry)) {
+      log.warn("{}", *odd);
+    }
   }
   return Ok{};
 }
@@ -135,6 +139,8 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   ASSIGN_OR_RETURN(const DaemonConfig config, LoadConfig(config_path));
   log.set_level(SpdlogLevel(config.log_level));
   log.info("moetierd {}, configuration {}", MOETIER_VERSION, config_path);
+  RETURN_IF_ERROR(RaiseOpenFileLimit(OpenFilesNeeded(config)));
+  for (const std::string& odd : OddSettings(config)) log.warn("{}", odd);
   ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(config.state_directory));
   const SteadyClock clock;
   ExpertCore::Options core_options = CoreOptions(config);
@@ -196,12 +202,12 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
 }  // namespace moetier
 
 int main(int argc, char** argv) {
+  moetier::FillStandardDescriptors();
   CLI::App app{"moetierd: owns the experts of mixture-of-experts models and computes them"};
   std::string config_path = "/etc/moetierd/moetierd.yaml";
   app.add_option("--config", config_path, "The configuration file")->capture_default_str();
   app.set_version_flag("--version", MOETIER_VERSION);
   CLI11_PARSE(app, argc, argv);
-  moetier::FillStandardDescriptors();
   moetier::ProcessSignals signals;  // before any thread
   spdlog::logger log("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   const moetier::Status status = moetier::Serve(config_path, signals, log);
