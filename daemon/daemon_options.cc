@@ -150,7 +150,8 @@ uint64_t OpenFilesNeeded(const DaemonConfig& config) {
   constexpr uint64_t kAModel = 16;                        // the files of a store
   constexpr uint64_t kALane = 4;                          // its socket, memory and two events
   const uint64_t lanes = config.fast_lane.enabled ? config.fast_lane.max_sessions : 0;
-  return kOwn + config.limits.sessions + kALane * lanes + kAModel * config.models.size();
+  const uint64_t models = config.models.size() + config.on_demand.most;
+  return kOwn + config.limits.sessions + kALane * lanes + kAModel * models;
 }
 
 std::vector<std::string> OddSettings(const DaemonConfig& config) {

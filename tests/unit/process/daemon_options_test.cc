@@ -34,32 +34,33 @@ Status Start(const DaemonConfig& config) {
 TEST_CASE("DaemonConfig: both ends of every range start a daemon, what lies beyond is refused",
           "[process]") {
   struct Range {
-    const char* section;
-    const char* key;
+    std::string before;  // the value stands between them
+    std::string after;
     std::vector<const char*> ends;
     std::vector<const char*> beyond;
   };
   const Range ranges[] = {
-      {"cpu", "workers", {"1", "1024", "auto"}, {"0", "1025", "4294967296"}},
-      {"nvme", "queue_depth", {"1", "1024"}, {"0", "1025"}},
-      {"limits", "sessions", {"1", "4096"}, {"0", "4097"}},
-      {"limits", "max_rows", {"1", "65536"}, {"0", "65537"}},
-      {"limits", "max_in_flight", {"1", "4096"}, {"0", "4097"}},
-      {"limits", "max_message_bytes", {"64KiB", "1GiB"}, {"65535", "1073741825", "0"}},
-      {"limits", "queue", {"1", "65536"}, {"0", "65537"}},
-      {"fastlane", "max_sessions", {"1", "1024"}, {"0", "1025"}},
-      {"fastlane", "max_rows", {"1", "8192"}, {"0", "8193"}},
-      {"fastlane", "max_in_flight", {"1", "256"}, {"0", "257"}},
-      {"fastlane", "spin_us", {"0", "10000"}, {"10001"}},
-      {"socket", "mode", {"0200", "0777"}, {"0000", "1000"}},
+      {"cpu: {workers: ", "}", {"1", "1024", "auto"}, {"0", "1025", "4294967296"}},
+      {"nvme: {queue_depth: ", "}", {"1", "1024"}, {"0", "1025"}},
+      {"limits: {sessions: ", "}", {"1", "4096"}, {"0", "4097"}},
+      {"limits: {max_rows: ", "}", {"1", "65536"}, {"0", "65537"}},
+      {"limits: {max_in_flight: ", "}", {"1", "4096"}, {"0", "4097"}},
+      {"limits: {max_message_bytes: ", "}", {"64KiB", "1GiB"}, {"65535", "1073741825", "0"}},
+      {"limits: {queue: ", "}", {"1", "65536"}, {"0", "65537"}},
+      {"fastlane: {max_sessions: ", "}", {"1", "1024"}, {"0", "1025"}},
+      {"fastlane: {max_rows: ", "}", {"1", "8192"}, {"0", "8193"}},
+      {"fastlane: {max_in_flight: ", "}", {"1", "256"}, {"0", "257"}},
+      {"fastlane: {spin_us: ", "}", {"0", "10000"}, {"10001"}},
+      {"models: {on_demand: {most: ", "}}", {"1", "64"}, {"0", "65"}},
+      {"socket: {mode: ", "}", {"0200", "0777"}, {"0000", "1000"}},
   };
   const testing::TempFolder folder;
   for (const Range& range : ranges) {
     const auto parse = [&](const char* value) {
-      return ParseConfig(fmt::format("{}: {{{}: \"{}\"}}", range.section, range.key, value), "f");
+      return ParseConfig(fmt::format("{}\"{}\"{}", range.before, value, range.after), "f");
     };
     for (const char* value : range.ends) {
-      INFO(range.section << "." << range.key << " " << value);
+      INFO(range.before << value);
       Result<DaemonConfig> config = parse(value);
       REQUIRE(config.has_value());
       config->socket.path = folder.File("s");
@@ -68,7 +69,7 @@ TEST_CASE("DaemonConfig: both ends of every range start a daemon, what lies beyo
       CHECK((started.has_value() ? "" : started.error().message) == "");
     }
     for (const char* value : range.beyond) {
-      INFO(range.section << "." << range.key << " " << value);
+      INFO(range.before << value);
       CHECK(!parse(value).has_value());
     }
   }
