@@ -3,10 +3,12 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 
 namespace moetier {
 
-// A number of bytes. Sums and multiples stay Bytes; a quotient of two is a plain number.
+// A number of bytes. Sums and multiples stay Bytes, and stay at the largest number rather than
+// begin again at 0; a quotient of two is a plain number.
 class Bytes {
  public:
   constexpr Bytes() = default;
@@ -14,9 +16,15 @@ class Bytes {
   [[nodiscard]] constexpr uint64_t count() const { return count_; }
 
   friend constexpr auto operator<=>(Bytes, Bytes) = default;
-  friend constexpr Bytes operator+(Bytes a, Bytes b) { return Bytes(a.count_ + b.count_); }
+  friend constexpr Bytes operator+(Bytes a, Bytes b) {
+    const uint64_t sum = a.count_ + b.count_;
+    return Bytes(sum < a.count_ ? std::numeric_limits<uint64_t>::max() : sum);
+  }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return Bytes(a.count_ - b.count_); }
-  friend constexpr Bytes operator*(Bytes a, uint64_t n) { return Bytes(a.count_ * n); }
+  friend constexpr Bytes operator*(Bytes a, uint64_t n) {
+    const bool fits = n == 0 || a.count_ <= std::numeric_limits<uint64_t>::max() / n;
+    return Bytes(fits ? a.count_ * n : std::numeric_limits<uint64_t>::max());
+  }
   friend constexpr uint64_t operator/(Bytes a, Bytes b) { return a.count_ / b.count_; }
   constexpr Bytes& operator+=(Bytes other) { return *this = *this + other; }
   constexpr Bytes& operator-=(Bytes other) { return *this = *this - other; }

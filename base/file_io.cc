@@ -4,8 +4,8 @@
 
 #include <cerrno>
 
+#include "base/regular_file.h"
 #include "base/text_size.h"
-#include "base/unique_fd.h"
 
 namespace moetier {
 
@@ -29,7 +29,7 @@ Status ReadExactly(int fd, uint64_t offset, std::span<std::byte> out, std::strin
 }
 
 Result<std::string> ReadTextFile(const std::string& path, Bytes limit) {
-  ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(path, O_RDONLY));
   std::string text;
   char chunk[4096];
   // Grows as it reads: the files of /proc and /sys report size 0.

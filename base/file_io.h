@@ -16,7 +16,7 @@ namespace moetier {
 // message. The end of the file comes as kDataLoss, kShortRead with offset and length.
 Status ReadExactly(int fd, uint64_t offset, std::span<std::byte> out, std::string_view name);
 
-// The whole file as text. Stops with kTooLarge once it has read more than `limit`.
+// The whole regular file as text. Stops with kTooLarge once it has read more than `limit`.
 Result<std::string> ReadTextFile(const std::string& path, Bytes limit);
 
 }  // namespace moetier

@@ -1,5 +1,6 @@
 #include "base/unique_fd.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +22,17 @@ void UniqueFd::Reset() {
   fd_ = -1;
 }
 
+namespace {
+
+// The limit on open files is met wherever a descriptor is asked for, so its remedy is named here.
+std::string OpenFilesRemedy() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  return fmt::format(" (limit {}); raise LimitNOFILE (ulimit -n)", limit.rlim_cur);
+}
+
+}  // namespace
+
 Error ErrnoError(int error_number, std::string what) {
   Error error{ErrorCode::kUnavailable, Reason::kIo, {}};
   if (error_number == ENOENT) error.code = ErrorCode::kNotFound;
@@ -30,6 +42,8 @@ Error ErrnoError(int error_number, std::string what) {
     error.reason = Reason::kOutOfSpace;
   }
   error.message = fmt::format("{}: {}", what, std::generic_category().message(error_number));
+  if (error_number == EMFILE) error.message += OpenFilesRemedy();
+  if (error_number == ENFILE) error.message += "; raise fs.file-max (sysctl)";
   return error;
 }
 

@@ -37,7 +37,8 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The Error for a failed system call: "open /x: No such file or directory".
+// The Error for a failed system call: "open /x: No such file or directory". Where the limit on
+// open files was met, with that limit and its remedy.
 Error ErrnoError(int error_number, std::string what);
 
 }  // namespace moetier

@@ -74,12 +74,15 @@ struct NvmeConfig {
   friend bool operator==(const NvmeConfig&, const NvmeConfig&) = default;
 };
 
+// kAuto locks where the host lets it and names the fallback; kYes refuses to start without.
+enum class LockMemory : uint8_t { kNo, kAuto, kYes };
+
 enum class ArenaKind : uint8_t { kPrivate, kShared };
 
 struct MemoryConfig {
   ArenaKind arena = ArenaKind::kPrivate;
   bool huge_pages = true;
-  bool lock = false;  // mlock the arenas
+  LockMemory lock = LockMemory::kNo;  // mlock the arenas
   friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };
 

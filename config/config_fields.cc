@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "base/cpu_workers.h"
+#include "base/memory_budget.h"
 #include "base/text_size.h"
 #include "config/nearest.h"
 
@@ -30,8 +32,6 @@ constexpr std::array<std::pair<std::string_view, LogLevel>, 4> kLevels = {
      {"info", LogLevel::kInfo},
      {"warning", LogLevel::kWarning},
      {"error", LogLevel::kError}}};
-
-constexpr uint32_t kMaxWorkers = 1024;  // more than any host this is meant for has cores
 
 // Decimal digits and nothing else.
 std::optional<uint32_t> Digits(std::string_view text, int base = 10) {
@@ -77,6 +77,7 @@ Error UnknownKey(const ConfigPlace& place, std::string_view key,
 Error ConfigPlace::Refuse(std::string_view what, std::string_view allowed) const {
   const std::string text = fmt::format("{}; allowed: {}", what, allowed);
   const std::string shown = key.size() > 100 ? key.substr(0, 100) + "..." : key;
+  if (key.empty()) return ConfigError(file, line, text);  // the file as a whole
   if (line > 0) return ConfigError(file, line, fmt::format("{}: {}", shown, text));
   return Error{ErrorCode::kInvalidArgument, Reason::kBadConfig,
                fmt::format("environment: {}: {}", shown, text)};
@@ -110,9 +111,9 @@ Result<uint32_t> ParseCount(std::string_view text, uint32_t least, uint32_t most
 Result<uint32_t> ParseWorkers(std::string_view text, const ConfigPlace& place) {
   if (text == "auto") return uint32_t{0};
   const std::optional<uint32_t> value = Digits(text);
-  if (!value || *value < 1 || *value > kMaxWorkers) {
+  if (!value || *value < 1 || *value > kMaxCpuWorkers) {
     return place.Refuse(fmt::format("{} is not a number of threads", Quoted(text)),
-                        fmt::format("auto, 1 to {}", kMaxWorkers));
+                        fmt::format("auto, 1 to {}", kMaxCpuWorkers));
   }
   return *value;
 }
@@ -122,6 +123,10 @@ Result<uint32_t> ParseFileMode(std::string_view text, const ConfigPlace& place) 
   if (!value || *value > 0777 || text.size() < 3) {
     return place.Refuse(fmt::format("{} is not a file mode", Quoted(text)),
                         "octal permission bits such as 0660");
+  }
+  if ((*value & 0222) == 0) {
+    return place.Refuse(fmt::format("with {} nobody may connect", Quoted(text)),
+                        "octal permission bits with a write bit, such as 0660");
   }
   return *value;
 }
@@ -139,24 +144,11 @@ Result<Bytes> ParseByteLimit(std::string_view text, Bytes least, Bytes most,
 }
 
 Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place) {
-  constexpr std::string_view kAllowed =
-      "a size such as 12GiB, or a share of the model's expert bytes such as 25% (above 0%, at most "
-      "100%)";
-  if (!text.empty() && text.back() == '%') {
-    const std::string_view number = text.substr(0, text.size() - 1);
-    double percent = 0;
-    const char* const last = number.data() + number.size();
-    const auto [end, status] =
-        std::from_chars(number.data(), last, percent, std::chars_format::fixed);
-    const bool good = status == std::errc() && end == last && percent > 0 && percent <= 100;
-    if (!good) return place.Refuse(fmt::format("{} is not a share", Quoted(text)), kAllowed);
-    return MemoryBudget(Percent{percent});
-  }
-  const Result<Bytes> size = ParseSize(text);
-  if (!size || size->count() == 0) {
-    return place.Refuse(fmt::format("{} is not a memory budget", Quoted(text)), kAllowed);
-  }
-  return MemoryBudget(*size);
+  if (const std::optional<MemoryBudget> budget = ParseMemoryBudget(text)) return *budget;
+  const bool share = !text.empty() && text.back() == '%';
+  return place.Refuse(
+      fmt::format("{} is not a {}", Quoted(text), share ? "share" : "memory budget"),
+      kMemoryBudgetForm);
 }
 
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place) {

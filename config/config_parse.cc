@@ -18,6 +18,9 @@ constexpr std::array<std::pair<std::string_view, ExactMode>, 1> kExactChoices = 
 constexpr std::array<std::pair<std::string_view, ArenaKind>, 2> kArenaChoices = {
     {{"private", ArenaKind::kPrivate}, {"shared", ArenaKind::kShared}}};
 
+constexpr std::array<std::pair<std::string_view, LockMemory>, 3> kLockChoices = {
+    {{"auto", LockMemory::kAuto}, {"true", LockMemory::kYes}, {"false", LockMemory::kNo}}};
+
 using Read = std::function<Status(const ConfigNode&, const ConfigPlace&)>;
 
 // A reader that stores what `parse(text, place)` gives.
@@ -180,7 +183,7 @@ Status ReadMemory(const ConfigNode& node, const ConfigPlace& place, MemoryConfig
   const std::array fields = {
       ConfigField{"arena", Choice<ArenaKind>(memory.arena, kArenaChoices)},
       ConfigField{"huge_pages", Bool(memory.huge_pages)},
-      ConfigField{"lock", Bool(memory.lock)},
+      ConfigField{"lock", Choice<LockMemory>(memory.lock, kLockChoices)},
   };
   return ReadMap(node, place, fields);
 }

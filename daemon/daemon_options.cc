@@ -1,5 +1,8 @@
 #include "daemon/daemon_options.h"
 
+#include <filesystem>
+
+#include "base/text_size.h"
 #include "moetier/fastlane_wire.h"
 
 namespace moetier {
@@ -43,6 +46,18 @@ IoMode ModeFor(ReadMode mode) {
   return IoMode::kAuto;
 }
 
+Pinning PinningFor(LockMemory lock) {
+  switch (lock) {
+    case LockMemory::kNo:
+      return Pinning::kPageable;
+    case LockMemory::kAuto:
+      return Pinning::kPreferred;
+    case LockMemory::kYes:
+      return Pinning::kRequired;
+  }
+  return Pinning::kPageable;
+}
+
 LandingCheck CheckFor(VerifyOnLanding verify) {
   switch (verify) {
     case VerifyOnLanding::kAlways:
@@ -73,7 +88,7 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   options.arena.memory =
       config.memory.arena == ArenaKind::kShared ? ArenaMemory::kShared : ArenaMemory::kPrivate;
   options.arena.pages = config.memory.huge_pages ? PageSize::kTransparent : PageSize::kSmall;
-  options.arena.pinning = config.memory.lock ? Pinning::kPinned : Pinning::kPageable;
+  options.arena.pinning = PinningFor(config.memory.lock);
   options.executor.max_queued_calls = config.limits.queue;
   options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
   return options;
@@ -128,6 +143,41 @@ FastLaneServer::Options FastLaneOptions(const DaemonConfig& config) {
   options.max_rows = config.fast_lane.max_rows;
   options.max_in_flight = config.fast_lane.max_in_flight;
   return options;
+}
+
+uint64_t OpenFilesNeeded(const DaemonConfig& config) {
+  constexpr uint64_t kOwn = 64 + MOETIER_WIRE_MAX_FILES;  // gRPC's, the reader's, a hello's files
+  constexpr uint64_t kAModel = 16;                        // the files of a store
+  constexpr uint64_t kALane = 4;                          // its socket, memory and two events
+  const uint64_t lanes = config.fast_lane.enabled ? config.fast_lane.max_sessions : 0;
+  const uint64_t models = config.models.size() + config.on_demand.most;
+  return kOwn + config.limits.sessions + kALane * lanes + kAModel * models;
+}
+
+std::vector<std::string> OddSettings(const DaemonConfig& config) {
+  std::vector<std::string> odd;
+  for (const std::string& root : config.model_roots) {
+    std::error_code error;
+    if (std::filesystem::is_directory(root, error)) continue;
+    odd.push_back(
+        fmt::format("models.roots: {} is no directory: nothing can be loaded from it; "
+                    "make it or take it out",
+                    root));
+  }
+  return odd;
+}
+
+std::optional<std::string> RowsAboveMessage(const LimitsConfig& limits, const std::string& model,
+                                            const ModelGeometry& geometry) {
+  // At least: 16-bit hidden values, and a number and a weight for each pick.
+  const Bytes row = Bytes(2) * geometry.hidden + Bytes(8) * geometry.top_k;
+  const Bytes call = row * limits.max_rows;
+  if (call <= limits.max_message_bytes) return std::nullopt;
+  return fmt::format(
+      "limits.max_rows {} rows of model {} take at least {}, limits.max_message_bytes is {}: such "
+      "a call is refused; raise the one to {}MiB or lower the other to {}",
+      limits.max_rows, model, FormatSize(call), FormatSize(limits.max_message_bytes),
+      call / 1_MiB + 1, limits.max_message_bytes / row);
 }
 
 spdlog::level::level_enum SpdlogLevel(LogLevel level) {

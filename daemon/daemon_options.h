@@ -3,6 +3,11 @@
 
 #include <spdlog/common.h>
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "config/config.h"
 #include "daemon/fastlane/fast_lane_server.h"
 #include "daemon/rpc/rpc_server.h"
@@ -19,6 +24,13 @@ OnDemandModels::Options OnDemandOptions(const DaemonConfig& config);
 RpcServer::Options ServerOptions(const DaemonConfig& config);
 // Without the version and the resolver of files.
 FastLaneServer::Options FastLaneOptions(const DaemonConfig& config);
+// The descriptors that sessions and stores may take at once.
+uint64_t OpenFilesNeeded(const DaemonConfig& config);
+// What can be served but is hardly meant: roots that are not there. Looks at the file system.
+std::vector<std::string> OddSettings(const DaemonConfig& config);
+// Set where a call of limits.max_rows rows of the model exceeds limits.max_message_bytes.
+std::optional<std::string> RowsAboveMessage(const LimitsConfig& limits, const std::string& model,
+                                            const ModelGeometry& geometry);
 spdlog::level::level_enum SpdlogLevel(LogLevel level);
 
 }  // namespace moetier

@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/open_files.h"
+#include "base/standard_descriptors.h"
 #include "base/text_size.h"
 #include "config/config.h"
 #include "daemon/daemon_options.h"
@@ -33,8 +35,7 @@ class LoadLog {
                     FormatSize(progress.bytes_total));
     NotifyStatus(text);
     log_.debug("{}", text);
-    const bool stop = signals_.Wait(std::chrono::microseconds(0)) == ProcessSignal::kStop;
-    return stop ? GoOn::kNo : GoOn::kYes;
+    return signals_.StopRequested() ? GoOn::kNo : GoOn::kYes;
   }
 
  private:
@@ -47,11 +48,15 @@ class LoadLog {
 Status LoadConfigured(const DaemonConfig& config, ProcessSignals& signals, ExpertCore& core,
                       spdlog::logger& log) {
   for (const ModelConfig& model : config.models) {
+    log.info("loading {} from {}", model.name, model.path);
     RETURN_IF_ERROR(core.Load(ModelOptionsFor(model), LoadLog(signals, log, model.name)));
     const std::optional<ModelInfo> info = core.FindModel(model.name);
     log.info("model {}: {} experts of {} in {} layers, fingerprint {:016x}, from {}", model.name,
              info->geometry->TotalExperts(), FormatSize(info->geometry->TotalBytes()),
              info->geometry->layers.size(), info->fingerprint, model.path);
+    if (const auto odd = RowsAboveMessage(config.limits, model.name, *info->geometry)) {
+      log.warn("{}", *odd);
+    }
   }
   return Ok{};
 }
@@ -129,21 +134,20 @@ class Reloader {
   spdlog::logger& log_;
 };
 
-Status Serve(const std::string& config_path) {
-  ProcessSignals signals;
+// Starts and serves until a signal to stop; kCancelled when it came before all was there.
+Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::logger& log) {
   ASSIGN_OR_RETURN(const DaemonConfig config, LoadConfig(config_path));
-  auto log = spdlog::logger("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   log.set_level(SpdlogLevel(config.log_level));
+  log.info("moetierd {}, configuration {}", MOETIER_VERSION, config_path);
+  RETURN_IF_ERROR(RaiseOpenFileLimit(OpenFilesNeeded(config)));
+  for (const std::string& odd : OddSettings(config)) log.warn("{}", odd);
   ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(config.state_directory));
   const SteadyClock clock;
+  ExpertCore::Options core_options = CoreOptions(config);
+  core_options.stop_requested = [&signals] { return signals.StopRequested(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core,
-                   ExpertCore::Create(CoreOptions(config), clock, log));
-  const Status loaded = LoadConfigured(config, signals, *core, log);
-  if (!loaded.has_value() && loaded.error().code == ErrorCode::kCancelled) {
-    log.info("stopped while loading: {}", loaded.error().message);
-    return Ok{};
-  }
-  RETURN_IF_ERROR(loaded);
+                   ExpertCore::Create(core_options, clock, log));
+  RETURN_IF_ERROR(LoadConfigured(config, signals, *core, log));
   LogState(*core, log);
   SessionBook sessions;
   ReplyCounters counters;
@@ -198,13 +202,20 @@ Status Serve(const std::string& config_path) {
 }  // namespace moetier
 
 int main(int argc, char** argv) {
+  moetier::FillStandardDescriptors();
   CLI::App app{"moetierd: owns the experts of mixture-of-experts models and computes them"};
   std::string config_path = "/etc/moetierd/moetierd.yaml";
   app.add_option("--config", config_path, "The configuration file")->capture_default_str();
   app.set_version_flag("--version", MOETIER_VERSION);
   CLI11_PARSE(app, argc, argv);
-  const moetier::Status status = moetier::Serve(config_path);
+  moetier::ProcessSignals signals;  // before any thread
+  spdlog::logger log("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  const moetier::Status status = moetier::Serve(config_path, signals, log);
   if (status.has_value()) return 0;
+  if (status.error().code == moetier::ErrorCode::kCancelled) {
+    log.info("stopped while starting: {}", status.error().message);
+    return 0;
+  }
   fmt::print(stderr, "moetierd: {}: {}\n", moetier::ReasonName(status.error().reason),
              status.error().message);
   return 1;

@@ -17,9 +17,13 @@ class ProcessSignals {
   ProcessSignals();
   // Waits for one, at most `limit`; kNone when the time is up.
   ProcessSignal Wait(std::optional<std::chrono::microseconds> limit);
+  // Whether a signal to stop has come, for a long step that can be ended. Never blocks; leaves the
+  // signal to reload for Wait.
+  bool StopRequested();
 
  private:
   sigset_t set_;
+  bool stop_requested_ = false;
 };
 
 }  // namespace moetier

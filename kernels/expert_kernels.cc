@@ -122,7 +122,8 @@ void ExpertKernels::Run(const MatVec& call) const {
   kernel(call);
 }
 
-std::string ExpertKernels::Tune(std::span<const WeightType> types) {
+std::optional<std::string> ExpertKernels::Tune(std::span<const WeightType> types,
+                                               const TuneLimits& limits) {
   // A later variant must win by more than two runs of the same kernel differ.
   constexpr double kClearlyFaster = 1.02;
   const KernelTuner tuner;
@@ -137,7 +138,13 @@ std::string ExpertKernels::Tune(std::span<const WeightType> types) {
     for (size_t i = 0; i < kernels.size(); ++i) {
       kernels[i] = VectorKernel(set_, type, kKernelVariants[i]);
     }
-    const std::vector<double> rates = tuner.BytesPerSecond(kernels, type);
+    const TuneOutcome outcome = tuner.BytesPerSecond(kernels, type, limits);
+    if (outcome.stopped) return std::nullopt;
+    if (outcome.rates.empty()) {
+      report += "as studied: the host is too busy to measure\n";
+      continue;
+    }
+    const std::vector<double>& rates = outcome.rates;
     size_t best = 0;
     for (size_t i = 1; i < rates.size(); ++i) {
       if (rates[i] > kClearlyFaster * rates[best]) best = i;

@@ -2,8 +2,11 @@
 #define MOETIER_KERNELS_EXPERT_KERNELS_H_
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +25,13 @@ Result<InstructionSet> ParseInstructionSet(std::string_view name);  // says what
 // and VNNI.
 bool CpuSupports(InstructionSet set);
 InstructionSet BestInstructionSet();
+
+struct TuneLimits {
+  std::function<bool()> stop_requested;  // asked every few ms
+  // The wall time that measuring one weight type takes at most: on a busy host a start must not
+  // wait for the neighbours.
+  std::chrono::milliseconds budget{250};
+};
 
 // The most rows one call of ExpertKernels takes.
 inline constexpr uint32_t kMaxTokens = 8;
@@ -48,9 +58,10 @@ class ExpertKernels {
   void Run(const MatVec& call) const;
   [[nodiscard]] InstructionSet instruction_set() const { return set_; }
 
-  // Measures {1, 2 row groups} x {prefetch 0, 4 KiB} per type on cold memory, about 10 ms each, and
-  // keeps the fastest; every choice gives the same bits. Returns one line per type for the log.
-  std::string Tune(std::span<const WeightType> types);
+  // Measures {1, 2 row groups} x {prefetch 0, 4 KiB} per type on cold memory and keeps the fastest;
+  // every choice gives the same bits. Returns one line per type for the log; none, with the types
+  // done so far tuned, once stop_requested says so.
+  std::optional<std::string> Tune(std::span<const WeightType> types, const TuneLimits& limits);
 
  private:
   explicit ExpertKernels(InstructionSet set);

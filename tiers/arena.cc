@@ -142,10 +142,23 @@ Result<std::unique_ptr<Arena>> Arena::Create(const ArenaPlan& plan, const ArenaO
   RETURN_IF_ERROR(arena->Map(options));
   // Pages of the hugetlb pool are set aside already and count in neither limit.
   if (!IsHugetlb(arena->pages_)) {
-    RETURN_IF_ERROR(CheckBudget(limits, {options.what, Bytes(arena->size_), options.reserve}));
+    RETURN_IF_ERROR(CheckBudget(limits, {.what = options.what,
+                                         .wanted = Bytes(arena->size_),
+                                         .reserve = options.reserve,
+                                         .least = plan.least}));
   }
   RETURN_IF_ERROR(arena->Populate(options));
-  if (options.pinning == Pinning::kPinned) arena->Pin(limits);
+  if (options.pinning != Pinning::kPageable) {
+    const Status pinned = arena->Pin(limits);
+    if (!pinned.has_value() && options.pinning == Pinning::kRequired) {
+      return Error{
+          pinned.error().code, pinned.error().reason,
+          fmt::format("{}: {}; or set memory.lock to auto", options.what, pinned.error().message)};
+    }
+    if (!pinned.has_value()) {
+      arena->fallbacks_.push_back({"memory_pin:pageable", pinned.error().message});
+    }
+  }
   arena->NamePageSize(options, limits);
   return arena;
 }
@@ -217,21 +230,18 @@ Status Arena::Populate(const ArenaOptions& options) {
   return Ok{};
 }
 
-void Arena::Pin(const MemoryLimits& limits) {
-  const auto fall_back = [&](std::string reason) {
-    ::munlock(base_, size_);
-    fallbacks_.push_back({"memory_pin:pageable", std::move(reason)});
-  };
-  if (const Status allowed = CheckMemlock(limits, Bytes(size_)); !allowed.has_value()) {
-    return fall_back(allowed.error().message);
-  }
+Status Arena::Pin(const MemoryLimits& limits) {
+  RETURN_IF_ERROR(CheckMemlock(limits, Bytes(size_)));
   for (size_t done = 0; done < size_; done += std::min(kStep, size_ - done)) {
     if (::mlock(base_ + done, std::min(kStep, size_ - done)) == 0) continue;
-    return fall_back(fmt::format("lock {}: {} after {}; raise LimitMEMLOCK",
-                                 FormatSize(Bytes(size_)), ErrnoText(errno),
-                                 FormatSize(Bytes(done))));
+    const int error = errno;
+    ::munlock(base_, size_);
+    return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
+                 fmt::format("lock {}: {} after {}; raise LimitMEMLOCK", FormatSize(Bytes(size_)),
+                             ErrnoText(error), FormatSize(Bytes(done)))};
   }
   pinned_bytes_ = Bytes(size_);
+  return Ok{};
 }
 
 void Arena::NamePageSize(const ArenaOptions& options, const MemoryLimits& limits) {

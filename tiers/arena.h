@@ -26,7 +26,9 @@ enum class ArenaMemory : uint8_t { kPrivate, kShared };
 // from the host's hugetlb pool, transparent ones from madvise, small ones are 4 KiB.
 enum class PageSize : uint8_t { k1GiB, k2MiB, kTransparent, kSmall };
 
-enum class Pinning : uint8_t { kPageable, kPinned };
+// Whether the memory is locked. kPreferred falls back to pageable memory, with a name; kRequired
+// makes the refusal an error.
+enum class Pinning : uint8_t { kPageable, kPreferred, kRequired };
 
 struct ArenaOptions {
   std::string_view what = "tiers.ram.bytes";  // the budget's name in messages
@@ -48,6 +50,7 @@ struct ArenaOptions {
 class Arena {
  public:
   // Compares limits, then maps and touches every page. kMemoryLimit names the limit to raise;
+  // kMemoryLimit also when memory must be locked and may not;
   // kCancelled when on_progress says so; shared memory is kUnimplemented, kNotYet. A plan of zero
   // bytes makes an arena without memory.
   static Result<std::unique_ptr<Arena>> Create(const ArenaPlan& plan, const ArenaOptions& options);
@@ -71,7 +74,7 @@ class Arena {
 
   Status Map(const ArenaOptions& options);
   Status Populate(const ArenaOptions& options);
-  void Pin(const MemoryLimits& limits);
+  Status Pin(const MemoryLimits& limits);
   void NamePageSize(const ArenaOptions& options, const MemoryLimits& limits);
 
   const ArenaPlan plan_;

@@ -105,6 +105,7 @@ Result<ArenaPlan> PlanArena(std::span<const SizeClassGeometry> classes, Bytes bu
 
   ArenaPlan plan;
   plan.budget = budget;
+  plan.least = Bytes(*least);
   for (size_t i = 0; i < classes.size(); ++i) {
     plan.regions.push_back({classes[i].slot_bytes, slots[i], plan.total.count()});
     plan.total += classes[i].slot_bytes * slots[i];

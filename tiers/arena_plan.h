@@ -25,6 +25,7 @@ struct ArenaPlan {
   std::vector<ArenaRegion> regions;    // by SizeClass
   Bytes total;                         // what the arena takes
   Bytes budget;                        // what was given
+  Bytes least;                         // below this there is no plan
   Bytes rounding_loss;                 // given, wanted by more records, but less than a slot of any
   std::optional<std::string> warning;  // when the loss is above 10 % of the budget
 };

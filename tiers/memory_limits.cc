@@ -154,28 +154,37 @@ TransparentHugePages ReadHugePages(const MemoryRoots& roots) {
   return TransparentHugePages::kUnknown;
 }
 
-uint64_t SaturatingSum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
 Error OverLimit(std::string message) {
   return Error{ErrorCode::kExhausted, Reason::kMemoryLimit, std::move(message)};
 }
 
-std::string DescribeGroup(const CgroupLimit& group) {
+// As a configuration takes it, rounded so that what is advised is enough.
+std::string AtLeast(Bytes size) { return fmt::format("{}MiB", (size + 1_MiB - 1_B) / 1_MiB); }
+
+// The same, for at most `most` and at least `least`, whole KiB; none where that is nothing.
+std::optional<std::string> Between(Bytes least, Bytes most) {
+  if (most < least || most < 1_KiB) return std::nullopt;
+  const Bytes whole = 1_MiB * (most / 1_MiB);
+  if (whole >= std::max(least, 1_MiB)) return fmt::format("{}MiB", whole / 1_MiB);
+  return fmt::format("{}KiB", most / 1_KiB);
+}
+
+std::string DescribeGroup(const CgroupLimit& group, Bytes needed) {
   const bool v2 = group.version == CgroupVersion::kV2;
   return fmt::format(
-      "cgroup {} has room for {} ({} {} less {} used plus {} reclaimable cache): raise {}",
+      "cgroup {} has room for {} ({} {} less {} used plus {} reclaimable cache): raise {} to {}",
       group.path, FormatSize(group.room()), group.file, FormatSize(group.limit),
       FormatSize(group.usage), FormatSize(group.reclaimable),
-      v2 ? "MemoryMax/MemoryHigh of the unit, or the container's memory limit"
-         : "memory.limit_in_bytes, or the container's memory limit");
+      v2 ? "MemoryMax/MemoryHigh of the unit, or the container's memory limit,"
+         : "memory.limit_in_bytes, or the container's memory limit,",
+      AtLeast(group.held() + needed));
 }
 
 }  // namespace
 
-Bytes CgroupLimit::room() const {
-  const uint64_t held = usage.count() - std::min(usage.count(), reclaimable.count());
-  return Bytes(limit.count() - std::min(limit.count(), held));
-}
+Bytes CgroupLimit::held() const { return usage - std::min(usage, reclaimable); }
+
+Bytes CgroupLimit::room() const { return limit - std::min(limit, held()); }
 
 Bytes MemoryLimits::room() const {
   Bytes tightest = available;
@@ -213,20 +222,25 @@ Result<MemoryLimits> ReadMemoryLimits(const MemoryRoots& roots) {
 }
 
 Status CheckBudget(const MemoryLimits& limits, const BudgetRequest& request) {
-  const Bytes needed(SaturatingSum(request.wanted.count(), request.reserve.count()));
+  const Bytes needed = request.wanted + request.reserve;
   if (request.wanted == Bytes() || needed <= limits.room()) return Ok{};
   std::string text = fmt::format("{}: {} wanted and {} kept free, but", request.what,
                                  FormatSize(request.wanted), FormatSize(request.reserve));
   if (limits.available < needed) {
-    text += fmt::format(" the host has {} available of {} (MemAvailable): stop other programs;",
-                        FormatSize(limits.available), FormatSize(limits.total));
+    text += fmt::format(
+        " the host has {} available of {} (MemAvailable): stop other programs that "
+        "hold {};",
+        FormatSize(limits.available), FormatSize(limits.total), AtLeast(needed - limits.available));
   }
   for (const CgroupLimit& group : limits.cgroups) {
-    if (group.room() < needed) text += fmt::format(" {};", DescribeGroup(group));
+    if (group.room() < needed) text += fmt::format(" {};", DescribeGroup(group, needed));
   }
-  const uint64_t room = limits.room().count();
-  const Bytes most(room - std::min(room, request.reserve.count()));
-  text += fmt::format(" or lower {} to {}", request.what, FormatSize(most));
+  const Bytes most = limits.room() - std::min(limits.room(), request.reserve);
+  if (const std::optional<std::string> lower = Between(request.least, most)) {
+    text += fmt::format(" or lower {} to {}", request.what, *lower);
+  } else {
+    text += fmt::format(" {} takes {} at least", request.what, AtLeast(request.least));
+  }
   return OverLimit(std::move(text));
 }
 

@@ -28,6 +28,7 @@ struct CgroupLimit {
   Bytes limit;
   Bytes usage;
   Bytes reclaimable;  // page cache within usage, which the kernel gives up under pressure
+  [[nodiscard]] Bytes held() const;  // usage that the kernel cannot take back
   [[nodiscard]] Bytes room() const;
 };
 
@@ -54,10 +55,12 @@ struct BudgetRequest {
   std::string_view what;  // names the budget in the message: "tiers.ram.bytes"
   Bytes wanted;
   Bytes reserve = 64_MiB;  // kept free for everything else of the process
+  Bytes least{};           // less than this is no use: never advised
 };
 
 // Arithmetic before the first touch: beyond a limit the kernel kills, it returns no error.
-// kExhausted kMemoryLimit names each limit that is too tight, its numbers, and what to change.
+// kExhausted kMemoryLimit names each limit that is too tight, its numbers, and what to change to
+// what.
 Status CheckBudget(const MemoryLimits& limits, const BudgetRequest& request);
 
 // Whether `wanted` bytes may be locked; kExhausted kMemoryLimit names the limit to raise.

@@ -11,6 +11,8 @@
 #include <optional>
 #include <sstream>
 
+#include "base/regular_file.h"
+
 namespace moetier::ggml {
 namespace {
 
@@ -142,7 +144,7 @@ Result<size_t> ModelFiles::IndexOf(const std::string& path) {
   };
   if (known() == files_.end()) {
     for (std::string& shard : ShardPaths(path)) {
-      ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(shard, O_RDONLY));
+      ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(shard, O_RDONLY));
       const bool is_shell = HasShellKey(fd.get());
       files_.push_back({std::move(shard), std::move(fd), is_shell});
     }

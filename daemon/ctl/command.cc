@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 
+#include "base/unique_fd.h"
 #include "config/config.h"
 #include "daemon/ctl/text_table.h"
 
@@ -26,9 +28,27 @@ void AddJsonFlag(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "JSON on stdout, and nothing else there");
 }
 
-void Print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+ExitCode Print(std::string_view text, ExitCode when_written) {
+  errno = 0;
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (written) return when_written;
+  if (errno == EPIPE) return ExitCode::kUnread;
+  return ReportError(ErrnoError(errno, "write standard output"));
+}
+
+void RefuseEmptyValues(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](std::string& text) {
+        return text.empty() ? std::string("the value is empty; is a shell variable unset?")
+                            : std::string();
+      },
+      "");
+  for (CLI::App* const command : app.get_subcommands({})) {
+    for (CLI::Option* const option : command->get_options()) {
+      if (option->get_type_size() > 0) option->check(not_empty);  // 0: a flag
+    }
+  }
 }
 
 ExitCode ExitCodeOf(const Error& error) {

@@ -31,8 +31,13 @@ CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& 
 void AddSocketOption(CLI::App& command, std::string& socket);
 void AddJsonFlag(CLI::App& command, bool& json);
 
-// Writes to stdout; a closed pipe is not an error of ours.
-void Print(std::string_view text);
+// Writes a result to stdout and gives `when_written`. kFailed, with a message, where it could not
+// be written: a disk is full, stdout is closed. kUnread, quietly, when its reader is gone.
+[[nodiscard]] ExitCode Print(std::string_view text, ExitCode when_written = ExitCode::kOk);
+
+// No option or argument of the app's commands may be given as the empty text that an unset shell
+// variable leaves. Called when all commands are there.
+void RefuseEmptyValues(CLI::App& app);
 
 // "moetierctl: MESSAGE" on stderr; gives the exit code that fits the error.
 ExitCode ReportError(const Error& error);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/open_files.h"
 #include "daemon/ctl/text_table.h"
 #include "moetier/v1/common.pb.h"
 
@@ -57,6 +58,9 @@ ErrorCode CodeOf(grpc::StatusCode code) {
 }  // namespace
 
 Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket_path) {
+  // Short of descriptors, gRPC aborts.
+  constexpr uint64_t kOpenFiles = 64;  // a dozen are in use at once
+  RETURN_IF_ERROR(RaiseOpenFileLimit(kOpenFiles));
   struct stat status = {};
   if (::stat(socket_path.c_str(), &status) != 0) {
     return NoDaemon(socket_path, std::strerror(errno));

@@ -19,8 +19,8 @@ ExitCode RunDoctor(const DoctorArguments& arguments) {
   for (Finding& finding : CheckStorage(AbsolutePath(arguments.store_root))) {
     findings.push_back(std::move(finding));
   }
-  Print(arguments.json ? FindingsJson(findings) : FindingsText(findings));
-  return Worst(findings) == Verdict::kFail ? ExitCode::kWrong : ExitCode::kOk;
+  return Print(arguments.json ? FindingsJson(findings) : FindingsText(findings),
+               Worst(findings) == Verdict::kFail ? ExitCode::kWrong : ExitCode::kOk);
 }
 
 }  // namespace

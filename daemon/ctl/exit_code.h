@@ -14,12 +14,14 @@ enum class ExitCode : int {
   kUsage = 2,        // bad arguments
   kUnreachable = 3,  // no daemon answers on the socket
   kFailed = 4,       // it could not be done: refused, no such file, no space
+  kUnread = 141,     // nobody reads the output any more: `| head` (128 + SIGPIPE)
   kInterrupted = 130,  // SIGINT or SIGTERM; what was done is kept (128 + SIGINT, as shells have it)
 };
 
 inline constexpr std::string_view kExitCodeHelp =
     "Exit status: 0 done and good; 1 the thing asked about is wrong; 2 bad arguments;\n"
-    "3 no daemon answers; 4 it could not be done; 130 interrupted.";
+    "3 no daemon answers; 4 it could not be done, or its result not be written;\n"
+    "130 interrupted, what was done is kept; 141 the reader of the output ended first.";
 
 }  // namespace moetier
 

@@ -89,8 +89,7 @@ ExitCode RunImport(const ImportArguments& arguments) {
     });
   }
   if (!summary) return ReportError(summary.error());
-  Print(arguments.json ? SummaryJson(*summary) : SummaryText(*summary));
-  return ExitCode::kOk;
+  return Print(arguments.json ? SummaryJson(*summary) : SummaryText(*summary));
 }
 
 }  // namespace

@@ -28,8 +28,12 @@ Interrupt::Interrupt(Interrupt&& other) noexcept
     : fd_(std::move(other.fd_)), previous_(other.previous_), requested_(other.requested_) {}
 
 Interrupt::~Interrupt() {
-  // Only the last owner gives the signals back. A signal taken already is gone from the queue.
-  if (fd_) pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  if (!fd_) return;  // only the last owner gives the signals back
+  // A signal that came after the last question found the step done: it must not end the program
+  // with another status than the step's.
+  signalfd_siginfo late;
+  while (::read(fd_.get(), &late, sizeof late) == sizeof late) continue;
+  pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
 }
 
 bool Interrupt::requested() {

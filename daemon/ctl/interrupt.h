@@ -13,6 +13,7 @@ namespace moetier {
 class Interrupt {
  public:
   static Result<Interrupt> Create();
+  // Drops a signal that came too late to stop anything.
   ~Interrupt();
   Interrupt(Interrupt&& other) noexcept;
   Interrupt& operator=(Interrupt&&) = delete;

@@ -2,15 +2,18 @@
 #include <grpcpp/client_context.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 
-#include "base/text_size.h"
+#include "base/memory_budget.h"
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/daemon_channel.h"
 #include "daemon/ctl/progress_line.h"
 #include "daemon/ctl/proto_json.h"
 #include "daemon/ctl/text_table.h"
 #include "moetier/v1/models.grpc.pb.h"
+#include "tiers/store/expert_store.h"
 
 namespace moetier {
 namespace {
@@ -23,16 +26,27 @@ struct LoadArguments {
   bool json = false;
 };
 
+// A share is taken here of what the store's index says: the daemon is asked for bytes.
+Result<Bytes> BudgetOf(const LoadArguments& arguments, const MemoryBudget& budget) {
+  if (const Bytes* bytes = std::get_if<Bytes>(&budget)) return *bytes;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ExpertStore> store,
+                   ExpertStore::Open(AbsolutePath(arguments.store)));
+  return ResolveBudget(budget, store->geometry().TotalBytes());
+}
+
 ExitCode RunLoad(const LoadArguments& arguments) {
   v1::LoadModelRequest request;
   request.set_name(arguments.name);
   request.set_directory(AbsolutePath(arguments.store));
   if (!arguments.ram.empty()) {
-    const Result<Bytes> ram = ParseSize(arguments.ram);
-    if (!ram) {
-      ReportError(ram.error());
+    const std::optional<MemoryBudget> budget = ParseMemoryBudget(arguments.ram);
+    if (!budget) {
+      fmt::print(stderr, "moetierctl: --ram {}: not a memory budget; allowed: {}\n",
+                 WithoutControls(arguments.ram), kMemoryBudgetForm);
       return ExitCode::kUsage;
     }
+    const Result<Bytes> ram = BudgetOf(arguments, *budget);
+    if (!ram) return ReportError(ram.error());
     request.set_ram_bytes(ram->count());
   }
   const auto channel = ConnectToDaemon(arguments.socket);
@@ -51,10 +65,10 @@ ExitCode RunLoad(const LoadArguments& arguments) {
   }
   const grpc::Status status = stream->Finish();
   if (!status.ok()) return ReportError(CallError(status, "load " + arguments.name));
-  Print(arguments.json ? ProtoJson(last.model())
-                       : fmt::format("loaded {} from {}\n", WithoutControls(last.model().name()),
-                                     WithoutControls(last.model().directory())));
-  return ExitCode::kOk;
+  return Print(arguments.json
+                   ? ProtoJson(last.model())
+                   : fmt::format("loaded {} from {}\n", WithoutControls(last.model().name()),
+                                 WithoutControls(last.model().directory())));
 }
 
 ExitCode RunUnload(const LoadArguments& arguments) {
@@ -66,8 +80,7 @@ ExitCode RunUnload(const LoadArguments& arguments) {
   v1::UnloadModelReply reply;
   const grpc::Status status = v1::Models::NewStub(*channel)->Unload(&context, request, &reply);
   if (!status.ok()) return ReportError(CallError(status, "unload " + arguments.name));
-  Print(arguments.json ? ProtoJson(reply) : fmt::format("unloaded {}\n", arguments.name));
-  return ExitCode::kOk;
+  return Print(arguments.json ? ProtoJson(reply) : fmt::format("unloaded {}\n", arguments.name));
 }
 
 }  // namespace
@@ -81,7 +94,7 @@ void AddLoadCommands(CLI::App& app, ExitCode& exit_code) {
                    "The store's directory, below one of the daemon's models.roots")
       ->required();
   load->add_option("--ram", load_arguments->ram,
-                   "Memory for its experts, such as 12GiB; else as the configuration says");
+                   "Memory for its experts, such as 12GiB or 25%; else as the configuration says");
   AddJsonFlag(*load, load_arguments->json);
   load->callback([load_arguments, &exit_code] { exit_code = RunLoad(*load_arguments); });
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <grpcpp/client_context.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -67,8 +68,7 @@ ExitCode ShowLoaded(const ModelsArguments& arguments) {
   v1::ListModelsReply reply;
   const grpc::Status status = stub->List(&context, {}, &reply);
   if (!status.ok()) return ReportError(CallError(status, "list models"));
-  Print(arguments.json ? ProtoJson(reply) : LoadedText(reply));
-  return ExitCode::kOk;
+  return Print(arguments.json ? ProtoJson(reply) : LoadedText(reply));
 }
 
 std::string StoresText(const std::vector<StoreInfo>& stores) {
@@ -122,11 +122,9 @@ std::string StoresJson(const std::vector<StoreInfo>& stores) {
 ExitCode ShowStores(const ModelsArguments& arguments) {
   const auto stores = ListStores(AbsolutePath(arguments.stores));
   if (!stores) return ReportError(stores.error());
-  Print(arguments.json ? StoresJson(*stores) : StoresText(*stores));
-  for (const StoreInfo& store : *stores) {
-    if (store.state == StoreState::kDamaged) return ExitCode::kWrong;
-  }
-  return ExitCode::kOk;
+  const bool damaged = std::ranges::count(*stores, StoreState::kDamaged, &StoreInfo::state) > 0;
+  return Print(arguments.json ? StoresJson(*stores) : StoresText(*stores),
+               damaged ? ExitCode::kWrong : ExitCode::kOk);
 }
 
 }  // namespace

@@ -1,20 +1,25 @@
 // moetierctl: imports and checks stores, shows and steers a running daemon.
 
 #include <csignal>
+#include <iostream>
+#include <sstream>
 
+#include "base/standard_descriptors.h"
 #include "daemon/ctl/command.h"
 
 namespace {
 
-// Help is 0, every other end of the parser 2.
-int ParseExitCode(const CLI::App& app, const CLI::ParseError& error) {
-  const int code = app.exit(error);
-  return code == 0 ? 0 : static_cast<int>(moetier::ExitCode::kUsage);
+// Help and version are results; every other end of the parser is 2.
+moetier::ExitCode EndParse(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream result;
+  const bool asked_for = app.exit(error, result, std::cerr) == 0;
+  return asked_for ? moetier::Print(result.str()) : moetier::ExitCode::kUsage;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  moetier::FillStandardDescriptors();
   // `moetierctl status | head` ends by a failing write, not by a signal.
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("moetierctl: expert stores and the daemon moetierd", "moetierctl");
@@ -32,10 +37,11 @@ int main(int argc, char** argv) {
   moetier::AddReloadCommand(app, exit_code);
   moetier::AddReplayCommand(app, exit_code);
   moetier::AddDoctorCommand(app, exit_code);
+  moetier::RefuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return ParseExitCode(app, error);
+    return static_cast<int>(EndParse(app, error));
   }
   return static_cast<int>(exit_code);
 }

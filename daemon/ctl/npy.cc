@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/file_io.h"
+#include "base/regular_file.h"
 #include "base/text_size.h"
 #include "base/unique_fd.h"
 
@@ -153,10 +154,9 @@ std::optional<uint64_t> Product(std::span<const uint64_t> shape) {
 
 template <typename T>
 Result<NpyArray<T>> ReadNpy(const std::string& path, NpyType type, Bytes limit) {
-  ASSIGN_OR_RETURN(const UniqueFd fd, UniqueFd::Open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path, O_RDONLY));
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) return ErrnoError(errno, "stat " + path);
-  if (!S_ISREG(status.st_mode)) return BadNpy(path, "it is no regular file");
   const auto file_bytes = static_cast<uint64_t>(status.st_size);
   if (file_bytes > limit.count()) {
     return BadNpy(

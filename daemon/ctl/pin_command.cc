@@ -37,10 +37,10 @@ ExitCode RunPin(const PinArguments& arguments, PinAction action) {
   const grpc::Status status =
       pin ? stub->Pin(&context, request, &reply) : stub->Unpin(&context, request, &reply);
   if (!status.ok()) return ReportError(CallError(status, pin ? "pin" : "unpin"));
-  Print(arguments.json ? ProtoJson(reply)
-                       : fmt::format("{}: {} experts of blk.{}\n", pin ? "pinned" : "unpinned",
-                                     reply.changed(), arguments.layer));
-  return ExitCode::kOk;
+  return Print(arguments.json
+                   ? ProtoJson(reply)
+                   : fmt::format("{}: {} experts of blk.{}\n", pin ? "pinned" : "unpinned",
+                                 reply.changed(), arguments.layer));
 }
 
 void AddPinCommand(CLI::App& app, ExitCode& exit_code, const std::string& name,

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/file_io.h"
+#include "base/regular_file.h"
 #include "kernels/reference/reference_expert.h"
 
 namespace moetier {
@@ -67,7 +68,7 @@ Result<ReferenceModel> ReferenceModel::Open(const std::string& gguf_path) {
   std::vector<std::string> paths(gguf.shard_paths().begin(), gguf.shard_paths().end());
   std::vector<UniqueFd> files;
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(UniqueFd file, UniqueFd::Open(path, O_RDONLY));
+    ASSIGN_OR_RETURN(UniqueFd file, OpenRegularFile(path, O_RDONLY));
     files.push_back(std::move(file));
   }
   return ReferenceModel(std::move(model), std::move(paths), std::move(files));

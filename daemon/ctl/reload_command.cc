@@ -34,8 +34,7 @@ ExitCode RunReload(const ReloadArguments& arguments) {
   v1::ReloadReply reply;
   const grpc::Status status = v1::Operator::NewStub(*channel)->Reload(&context, {}, &reply);
   if (!status.ok()) return ReportError(CallError(status, "reload"));
-  Print(arguments.json ? ProtoJson(reply) : ReplyText(reply));
-  return ExitCode::kOk;
+  return Print(arguments.json ? ProtoJson(reply) : ReplyText(reply));
 }
 
 }  // namespace

@@ -218,8 +218,8 @@ std::string ReportText(const ReplayArguments& arguments, const ReplayReport& rep
 ExitCode RunReplay(const ReplayArguments& arguments) {
   const Result<ReplayReport> report = Replay(arguments);
   if (!report) return ReportError(report.error());
-  Print(arguments.json ? ReportJson(arguments, *report) : ReportText(arguments, *report));
-  return report->good() ? ExitCode::kOk : ExitCode::kWrong;
+  return Print(arguments.json ? ReportJson(arguments, *report) : ReportText(arguments, *report),
+               report->good() ? ExitCode::kOk : ExitCode::kWrong);
 }
 
 }  // namespace

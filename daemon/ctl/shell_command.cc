@@ -71,9 +71,8 @@ ExitCode RunShell(const ShellArguments& arguments) {
     });
   }
   if (!summary) return ReportError(summary.error());
-  Print(arguments.json ? SummaryJson(options.output_path, *summary)
-                       : SummaryText(options.output_path, *summary));
-  return ExitCode::kOk;
+  return Print(arguments.json ? SummaryJson(options.output_path, *summary)
+                              : SummaryText(options.output_path, *summary));
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ ExitCode ShowOnce(const StatusArguments& arguments, v1::Operator::Stub& stub) {
   v1::StatusReply reply;
   const grpc::Status status = stub.GetStatus(&context, {}, &reply);
   if (!status.ok()) return ReportError(CallError(status, "status"));
-  Print(arguments.json ? ProtoJson(reply) : RenderStatus(reply));
-  return ExitCode::kOk;
+  return Print(arguments.json ? ProtoJson(reply) : RenderStatus(reply));
 }
 
 // Redraws on a terminal; elsewhere pages follow one another, with --json one line each.
@@ -47,15 +46,16 @@ ExitCode Watch(const StatusArguments& arguments, v1::Operator::Stub& stub) {
   uint32_t shown = 0;
   for (v1::StatusReply now; stream->Read(&now);) {
     const TimePoint now_at = clock.Now();
+    std::string page;
     if (arguments.json) {
-      Print(ProtoJson(now, JsonStyle::kOneLine));
+      page = ProtoJson(now, JsonStyle::kOneLine);
     } else {
-      // Escapes: cursor home, then erase what lay below the shorter page.
-      const std::string page =
+      page =
           RenderStatus(now, {.before = before ? &*before : nullptr, .length = now_at - before_at});
-      Print(terminal ? "\033[H\033[2J" + page : page + "\n");
+      // Escapes: cursor home, then erase what lay below the shorter page.
+      page = terminal ? "\033[H\033[2J" + page : page + "\n";
     }
-    if (std::ferror(stdout) != 0) return ExitCode::kOk;  // nobody reads any more
+    if (const ExitCode shown_as = Print(page); shown_as != ExitCode::kOk) return shown_as;
     if (++shown == arguments.count) {
       context.TryCancel();
       while (stream->Read(&now)) continue;

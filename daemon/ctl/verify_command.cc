@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "base/text_size.h"
@@ -51,15 +52,39 @@ std::string ReportJson(const VerifyReport& report) {
          "\n";
 }
 
+std::string VerdictOf(const DamagedRecord& record, bool repair) {
+  if (record.repaired) return "repaired";
+  return repair ? "not repaired: " + record.repair_problem : "damaged";
+}
+
+// One line for records in a row that share their fate: a file that is gone is one fault.
+bool SameFault(const DamagedRecord& a, const DamagedRecord& b) {
+  return a.path == b.path && a.problem == b.problem && a.repaired == b.repaired &&
+         a.repair_problem == b.repair_problem;
+}
+
+std::string FaultText(std::span<const DamagedRecord> records, bool repair) {
+  const DamagedRecord& first = records.front();
+  const std::string verdict = WithoutControls(VerdictOf(first, repair));
+  const std::string path = WithoutControls(first.path);
+  const std::string problem = WithoutControls(first.problem);
+  if (records.size() == 1) {
+    return fmt::format("{}: {} at {} of {}, {} bytes: {}\n", PlaceOf(first), verdict, first.offset,
+                       path, first.bytes, problem);
+  }
+  return fmt::format("{} to {}, {} records: {} from {} on in {}: {}\n", PlaceOf(first),
+                     PlaceOf(records.back()), records.size(), verdict, first.offset, path, problem);
+}
+
 std::string ReportText(const VerifyReport& report, bool repair) {
   std::string text;
-  for (const DamagedRecord& record : report.damaged) {
-    const std::string verdict = record.repaired ? "repaired"
-                                : repair        ? "not repaired: " + record.repair_problem
-                                                : "damaged";
-    text += fmt::format("{}: {} at {} of {}, {} bytes: {}\n", PlaceOf(record),
-                        WithoutControls(verdict), record.offset, WithoutControls(record.path),
-                        record.bytes, WithoutControls(record.problem));
+  std::span<const DamagedRecord> left = report.damaged;
+  while (!left.empty()) {
+    const auto end = std::ranges::find_if_not(
+        left, [&](const DamagedRecord& record) { return SameFault(left.front(), record); });
+    const auto count = static_cast<size_t>(end - left.begin());
+    text += FaultText(left.first(count), repair);
+    left = left.subspan(count);
   }
   const auto repaired = std::ranges::count(report.damaged, true, &DamagedRecord::repaired);
   text += fmt::format("{}: {} records, {}, {} damaged, {} of them repaired: {}\n",
@@ -100,8 +125,8 @@ ExitCode RunVerify(const VerifyArguments& arguments) {
                        report.error().reason == Reason::kStaleStore;
     return wrong ? ExitCode::kWrong : code;
   }
-  Print(arguments.json ? ReportJson(*report) : ReportText(*report, arguments.repair));
-  return report->good() ? ExitCode::kOk : ExitCode::kWrong;
+  return Print(arguments.json ? ReportJson(*report) : ReportText(*report, arguments.repair),
+               report->good() ? ExitCode::kOk : ExitCode::kWrong);
 }
 
 }  // namespace

@@ -8,13 +8,15 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/cpu_workers.h"
 
 namespace moetier {
 namespace {
 
-constexpr uint32_t kInsideMask = 0xFF;
-constexpr uint32_t kOpen = 1u << 8;
-constexpr uint32_t kRunStep = 1u << 9;
+constexpr uint32_t kInsideMask = 0x3FF;
+constexpr uint32_t kOpen = 1u << 10;
+constexpr uint32_t kRunStep = 1u << 11;
+static_assert(kMaxCpuWorkers - 1 <= kInsideMask, "worker 0 is not counted, the others are");
 
 // Spins before sleeping: about 20 us at a few ns a pause. Longer starves an engine that shares the
 // cores; shorter pays a futex wake-up (about 6 us) on every layer of a decode.
@@ -42,7 +44,8 @@ void AwaitCount(const std::atomic<uint32_t>& counter, uint32_t total) {
 
 CpuLane::CpuLane(const Options& options, const kernels::ExpertKernels& kernels)
     : options_(options), kernels_(kernels) {
-  MOE_CHECK(options.workers >= 1 && options.workers <= kInsideMask, "{} workers", options.workers);
+  MOE_CHECK(options.workers >= 1 && options.workers <= kMaxCpuWorkers, "{} workers",
+            options.workers);
   for (uint32_t worker = 1; worker < options_.workers; ++worker) {
     threads_.emplace_back([this, worker] { WorkerLoop(worker); });
   }

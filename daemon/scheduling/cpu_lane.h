@@ -30,7 +30,7 @@ struct LaneTask {
 class CpuLane {
  public:
   struct Options {
-    uint32_t workers = 1;      // worker 0 included
+    uint32_t workers = 1;      // worker 0 included; 1 to kMaxCpuWorkers
     bool pin_workers = false;  // worker i to the i-th allowed CPU (worker 0 is the caller's affair)
   };
 
@@ -76,7 +76,7 @@ class CpuLane {
   Phase gate_up_;
   Phase down_;
 
-  // Bits 0..7 workers inside, bit 8 open, bits 9.. run number. Entering needs the open bit, so a
+  // Bits 0..9 workers inside, bit 10 open, bits 11.. run number. Entering needs the open bit, so a
   // worker that wakes late cannot touch a run that has ended. Acquire/release order the run's
   // fields.
   std::atomic<uint32_t> gate_{0};

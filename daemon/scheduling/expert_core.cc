@@ -1,7 +1,5 @@
 #include "daemon/scheduling/expert_core.h"
 
-#include <sched.h>
-
 #include <array>
 #include <utility>
 
@@ -18,10 +16,16 @@ constexpr std::array kTunedTypes = {
     kernels::WeightType::kQ5_K, kernels::WeightType::kQ6_K, kernels::WeightType::kMXFP4,
 };
 
-uint32_t UsableCpus() {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return static_cast<uint32_t>(CPU_COUNT(&allowed));
+// kCancelled when the options' stop_requested says so.
+Status TuneKernels(const ExpertCore::Options& options, kernels::ExpertKernels& kernels,
+                   spdlog::logger& log) {
+  const kernels::TuneLimits limits{.stop_requested = options.stop_requested};
+  log.info("tuning kernels: {} weight types, at most {} ms each", kTunedTypes.size(),
+           limits.budget.count());
+  const std::optional<std::string> shapes = kernels.Tune(kTunedTypes, limits);
+  if (!shapes) return Error{ErrorCode::kCancelled, Reason::kCancelled, "tuning kernels was ended"};
+  log.debug("kernel shapes:\n{}", *shapes);
+  return Ok{};
 }
 
 Error NotLoaded(std::string_view name) {
@@ -44,11 +48,8 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   const auto set = options.instruction_set.value_or(kernels::BestInstructionSet());
   ASSIGN_OR_RETURN(kernels::ExpertKernels kernels, kernels::ExpertKernels::Create(set));
   // Here, since every kernel call reads the choice from now on.
-  if (options.tune_kernels) {
-    const std::string shapes = kernels.Tune(kTunedTypes);
-    log.debug("kernel shapes:\n{}", shapes);
-  }
-  const uint32_t workers = options.cpu_workers == 0 ? UsableCpus() : options.cpu_workers;
+  if (options.tune_kernels) RETURN_IF_ERROR(TuneKernels(options, kernels, log));
+  const WorkerCount workers = ChooseWorkers(options.cpu_workers, UsableCpus());
   std::unique_ptr<ExpertCore> core(
       new ExpertCore(options, clock, log, std::move(kernels), workers));
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
@@ -59,10 +60,11 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
 }
 
 ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,
-                       kernels::ExpertKernels kernels, uint32_t workers)
+                       kernels::ExpertKernels kernels, WorkerCount workers)
     : options_(options),
       kernels_(std::move(kernels)),
-      lane_({.workers = workers, .pin_workers = options.pin_workers}, kernels_),
+      workers_(std::move(workers)),
+      lane_({.workers = workers_.workers, .pin_workers = options.pin_workers}, kernels_),
       executor_(options.executor, clock, log, lane_),
       loader_(executor_) {}
 
@@ -293,7 +295,9 @@ StatusSnapshot ExpertCore::Snapshot() const {
   executor_.Inspect([&](const LayerExecutor::View& view) { CollectModels(view, snapshot); });
   snapshot.cpu = DescribeCpu(kernels_, lane_.workers());
   snapshot.reader = DescribeReader(*reader_);
-  for (const Fallback& fallback : reader_->fallbacks()) {
+  std::vector<Fallback> fallbacks = reader_->fallbacks();
+  if (workers_.fallback) fallbacks.push_back(*workers_.fallback);
+  for (const Fallback& fallback : fallbacks) {
     snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
   }
   snapshot.queue_limit = options_.executor.max_queued_calls;

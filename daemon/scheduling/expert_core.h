@@ -18,6 +18,7 @@
 #include "daemon/scheduling/layer_executor.h"
 #include "daemon/scheduling/model_loading.h"
 #include "daemon/scheduling/turns.h"
+#include "daemon/scheduling/worker_count.h"
 #include "kernels/expert_ffn.h"
 #include "tiers/arena.h"
 #include "tiers/expert_loader.h"
@@ -36,6 +37,8 @@ class ExpertCore final : public DaemonCore {
   struct Options {
     std::optional<kernels::InstructionSet> instruction_set;  // none: the best of this host
     bool tune_kernels = true;
+    // Asked every few ms while the kernels are tuned; true ends Create with kCancelled.
+    std::function<bool()> stop_requested = [] { return false; };
     uint32_t cpu_workers = 0;  // 0: one for each CPU that this process may use
     bool pin_workers = true;
     ReaderOptions reader;
@@ -74,7 +77,7 @@ class ExpertCore final : public DaemonCore {
 
  private:
   ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,
-             kernels::ExpertKernels kernels, uint32_t workers);
+             kernels::ExpertKernels kernels, WorkerCount workers);
   // A model by its info without hold, and what those hold who were given it.
   struct Entry {
     ModelInfo info;
@@ -91,6 +94,7 @@ class ExpertCore final : public DaemonCore {
 
   const Options options_;
   kernels::ExpertKernels kernels_;
+  const WorkerCount workers_;
   CpuLane lane_;
   mutable LayerExecutor executor_;        // asked for its state by Snapshot
   ExpertLoader loader_;                   // lands into the executor

@@ -96,9 +96,13 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   }
   model->budget = ResolveBudget(options.ram, geometry.TotalBytes());
   // top_k slots a size class suffice for any call: waves reserve all or nothing.
-  ASSIGN_OR_RETURN(const ArenaPlan plan,
-                   PlanArena(geometry.size_classes, model->budget, geometry.top_k));
-  if (plan.warning) model->warnings.push_back(*plan.warning);
+  Result<ArenaPlan> planned = PlanArena(geometry.size_classes, model->budget, geometry.top_k);
+  if (!planned.has_value()) {
+    planned.error().message = fmt::format("{}: {}", arena.what, planned.error().message);
+    return std::move(planned).error();
+  }
+  const ArenaPlan& plan = *planned;
+  if (plan.warning) model->warnings.push_back(fmt::format("{}: {}", arena.what, *plan.warning));
   model->pinned.assign(plan.regions.size(), 0);
   WarnIfBelowWorkingSet(plan, *model);
   RETURN_IF_ERROR(MakeLedgers(options, plan, *model));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -71,9 +72,21 @@ class Walk {
   std::array<float, kCallGroups * kGroupRows> out_;
 };
 
-double Median(std::array<double, kTurns> rates) {
-  std::nth_element(rates.begin(), rates.begin() + kTurns / 2, rates.end());
-  return rates[kTurns / 2];
+double Median(std::vector<double> rates) {
+  const auto middle = rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2);
+  std::nth_element(rates.begin(), middle, rates.end());
+  return *middle;
+}
+
+// Of the first `turns` of each kernel.
+TuneOutcome Medians(const std::vector<std::vector<double>>& rates, size_t turns) {
+  TuneOutcome outcome;
+  if (turns == 0) return outcome;
+  for (const std::vector<double>& kernel : rates) {
+    outcome.rates.push_back(
+        Median({kernel.begin(), kernel.begin() + static_cast<ptrdiff_t>(turns)}));
+  }
+  return outcome;
 }
 
 }  // namespace
@@ -91,16 +104,20 @@ KernelTuner::KernelTuner()
   token_.PutRow(0, values);
 }
 
-std::vector<double> KernelTuner::BytesPerSecond(std::span<const MatVecFn> kernels,
-                                                WeightType type) const {
+TuneOutcome KernelTuner::BytesPerSecond(std::span<const MatVecFn> kernels, WeightType type,
+                                        const TuneLimits& limits) const {
+  using WallClock = std::chrono::steady_clock;
+  const WallClock::time_point end = WallClock::now() + limits.budget;
   Walk walk(type, arena_.get(), token_.row(0));
-  std::vector<std::array<double, kTurns>> rates(kernels.size());
+  std::vector<std::vector<double>> rounds(kernels.size());  // by kernel
   for (size_t turn = 0; turn < kTurns; ++turn) {
-    for (size_t i = 0; i < kernels.size(); ++i) rates[i][turn] = walk.Turn(kernels[i]);
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (limits.stop_requested()) return {.rates = {}, .stopped = true};
+      if (WallClock::now() >= end) return Medians(rounds, rounds.back().size());
+      rounds[i].push_back(walk.Turn(kernels[i]));
+    }
   }
-  std::vector<double> medians(kernels.size());
-  std::transform(rates.begin(), rates.end(), medians.begin(), Median);
-  return medians;
+  return Medians(rounds, rounds.back().size());
 }
 
 }  // namespace moetier::kernels

@@ -10,6 +10,7 @@
 
 #include "kernels/activation_rows.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/expert_kernels.h"
 
 // Measures kernels on cold memory, for the choice of a variant at start. Internal to kernels.
 
@@ -22,16 +23,23 @@ inline constexpr std::array<KernelVariant, 4> kKernelVariants = {{
     {.row_groups = 2, .prefetch = false},
 }};
 
+struct TuneOutcome {
+  // Bytes that each kernel reads in a second of this thread's CPU time; empty when there was no
+  // time for one round.
+  std::vector<double> rates;
+  bool stopped = false;
+};
+
 // Holds 64 MiB of matrix bytes while it lives.
 class KernelTuner {
  public:
   KernelTuner();
 
-  // Bytes that each kernel reads in a second of this thread's CPU time: one token over matrices of
-  // 2048 columns, about 10 ms a kernel. The kernels run in turn and medians count, so that a
-  // neighbour's burst of work decides nothing.
-  [[nodiscard]] std::vector<double> BytesPerSecond(std::span<const MatVecFn> kernels,
-                                                   WeightType type) const;
+  // One token over matrices of 2048 columns, 5 turns of 32 MiB a kernel. The kernels run in turn
+  // and medians count, so that a neighbour's burst of work decides nothing. Where the turns take
+  // longer than the budget, the rounds done by then count.
+  [[nodiscard]] TuneOutcome BytesPerSecond(std::span<const MatVecFn> kernels, WeightType type,
+                                           const TuneLimits& limits) const;
 
  private:
   struct Free {

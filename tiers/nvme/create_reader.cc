@@ -47,10 +47,8 @@ Result<ThreadedReader::ChosenEngine> ChooseEngine(const ReaderOptions& options) 
     if (options.engine == IoEngine::kIoUring) return std::move(ring).error();
     chosen.fallbacks.push_back(
         {"io_engine:preadv",
-         fmt::format(
-             "{}; reads use a pool of {} threads: allow io_uring (kernel.io_uring_disabled, "
-             "the container's seccomp profile, LimitMEMLOCK) for full speed",
-             ring.error().message, options.preadv_threads)});
+         fmt::format("{}; until then reads use a pool of {} threads, which is slower",
+                     ring.error().message, options.preadv_threads)});
   }
   chosen.engine = std::make_unique<PreadvEngine>(options.preadv_threads);
   return chosen;

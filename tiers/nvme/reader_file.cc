@@ -1,26 +1,20 @@
 #include "tiers/nvme/reader_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <utility>
 
+#include "base/regular_file.h"
 #include "tiers/store/model_geometry.h"
 
 namespace moetier {
 namespace {
 
-// A FIFO would block the open, and a folder cannot be read.
-Status CheckReadable(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoError(errno, fmt::format("open {}", path));
-  if (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode)) return Ok{};
-  return Error{ErrorCode::kInvalidArgument, Reason::kIo,
-               fmt::format("open {}: neither a file nor a block device", path)};
-}
+// Records may lie on a block device without a file system.
+constexpr FileKinds kStoredOn = FileKinds::kRegularOrBlockDevice;
 
 // File systems refuse direct I/O at open (EINVAL), at the first read (EINVAL when their blocks are
 // larger than ours), or say that they do not support it.
@@ -42,7 +36,7 @@ Result<ReaderFile> OpenDirect(const std::string& path,
   if (const int pretended = direct_error ? direct_error(path) : 0; pretended != 0) {
     return ErrnoError(pretended, fmt::format("open {} for direct I/O", path));
   }
-  ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(path, O_RDONLY | O_DIRECT));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(path, O_RDONLY | O_DIRECT, kStoredOn));
   if (const int error = TryDirectRead(fd.get()); error != 0) {
     return ErrnoError(error, fmt::format("read {} with direct I/O", path));
   }
@@ -50,7 +44,7 @@ Result<ReaderFile> OpenDirect(const std::string& path,
 }
 
 Result<ReaderFile> OpenBuffered(const std::string& path) {
-  ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(path, O_RDONLY, kStoredOn));
   // Without read-ahead nothing enters the page cache that is not dropped after its read.
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
   return ReaderFile{std::move(fd), CacheUse::kDropAfterRead, std::nullopt};
@@ -60,7 +54,6 @@ Result<ReaderFile> OpenBuffered(const std::string& path) {
 
 Result<ReaderFile> OpenReaderFile(const std::string& path, IoMode mode,
                                   const std::function<int(const std::string&)>& direct_error) {
-  RETURN_IF_ERROR(CheckReadable(path));
   if (mode == IoMode::kBuffered) return OpenBuffered(path);
   Result<ReaderFile> direct = OpenDirect(path, direct_error);
   if (direct.has_value() || mode == IoMode::kDirect) return direct;

@@ -25,6 +25,27 @@ constexpr uint64_t kCancelData = UINT64_MAX - 1;
 constexpr std::array<unsigned, 3> kSetupFlags = {
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, IORING_SETUP_COOP_TASKRUN, 0};
 
+// Why there is no ring, with what lets it be had. A limit on open files is named by ErrnoError.
+Error RingError(int error_number, std::string what) {
+  Error error = ErrnoError(error_number, std::move(what));
+  switch (error_number) {
+    case EPERM:
+    case EACCES:
+      error.message +=
+          "; allow io_uring (kernel.io_uring_disabled, the container's seccomp profile)";
+      break;
+    case ENOSYS:
+      error.message += "; the kernel, or the container's seccomp profile, has no io_uring";
+      break;
+    case ENOMEM:
+      error.message += "; raise LimitMEMLOCK (ulimit -l)";
+      break;
+    default:
+      break;
+  }
+  return error;
+}
+
 // Owns the ring. Members stand so that the event is closed after the ring has ended.
 class UringEngine final : public PieceEngine {
  public:
@@ -82,12 +103,12 @@ Status UringEngine::Open() {
     error = -io_uring_queue_init(entries, &ring_, flags);
     if (error != EINVAL) break;
   }
-  if (error != 0) return ErrnoError(error, "set up an io_uring");
+  if (error != 0) return RingError(error, "set up an io_uring");
   ring_made_ = true;
   std::array<int, kMaxReadFiles> none;
   none.fill(-1);
   error = -io_uring_register_files(&ring_, none.data(), kMaxReadFiles);
-  if (error != 0) return ErrnoError(error, "register a file table with the io_uring");
+  if (error != 0) return RingError(error, "register a file table with the io_uring");
   return ProveByRead();
 }
 
@@ -98,7 +119,7 @@ Status UringEngine::ProveByRead() {
   int error = -io_uring_submit_and_wait(&ring_, 1);
   if (error <= 0) error = -io_uring_peek_cqe(&ring_, &entry);
   if (error == 0 && entry->res < 0) error = -entry->res;
-  if (error != 0) return ErrnoError(error, "read through the io_uring");
+  if (error != 0) return RingError(error, "read through the io_uring");
   io_uring_cqe_seen(&ring_, entry);
   wake_armed_ = false;
   return Ok{};
@@ -197,7 +218,7 @@ void UringEngine::Wake() {
 Result<std::unique_ptr<PieceEngine>> CreateUringEngine(uint32_t depth,
                                                        const std::function<int()>& ring_error) {
   if (const int error = ring_error ? ring_error() : 0; error != 0) {
-    return ErrnoError(error, "set up an io_uring");
+    return RingError(error, "set up an io_uring");
   }
   auto engine = std::make_unique<UringEngine>(depth);
   RETURN_IF_ERROR(engine->Open());

@@ -1,13 +1,14 @@
 #include "tiers/store/expert_source.h"
 
 #include "base/file_io.h"
+#include "base/regular_file.h"
 
 namespace moetier {
 
 Result<ExpertSource> ExpertSource::Open(std::vector<std::string> shard_paths) {
   ExpertSource source;
   for (const std::string& path : shard_paths) {
-    ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(path, O_RDONLY));
+    ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(path, O_RDONLY));
     source.shards_.push_back(std::move(fd));
   }
   source.paths_ = std::move(shard_paths);

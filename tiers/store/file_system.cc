@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/file_io.h"
+#include "base/regular_file.h"
 #include "base/unique_fd.h"
 #include "tiers/store/store_lock.h"
 
@@ -73,7 +74,7 @@ class HostFiles final : public FileSystem {
     int flags = O_RDONLY;
     if (mode == Mode::kReadWrite) flags = O_RDWR;
     if (mode == Mode::kCreate) flags = O_RDWR | O_CREAT | O_TRUNC;
-    ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(path, flags));
+    ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(path, flags));
     return std::unique_ptr<StoreFileHandle>(std::make_unique<HostFile>(std::move(fd), path));
   }
 

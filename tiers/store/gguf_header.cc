@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/file_io.h"
+#include "base/regular_file.h"
 #include "base/unique_fd.h"
 #include "kernels/weight_type.h"
 #include "tiers/store/gguf_cursor.h"
@@ -250,8 +251,7 @@ Result<std::optional<GgufHeader>> ParseGgufHeader(std::span<const std::byte> hea
 }
 
 Result<GgufFile> ReadGgufFile(const std::string& path, uint64_t limit) {
-  // O_NONBLOCK: a FIFO at that path must not hang us.
-  ASSIGN_OR_RETURN(const UniqueFd fd, UniqueFd::Open(path, O_RDONLY | O_NONBLOCK));
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path, O_RDONLY));
   return ReadOpenGgufFile(fd.get(), path, limit);
 }
 

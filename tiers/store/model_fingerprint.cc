@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/file_io.h"
+#include "base/regular_file.h"
 #include "base/unique_fd.h"
 #include "tiers/store/expert_names.h"
 #include "tiers/store/moe_model.h"
@@ -98,7 +99,7 @@ Status HashRun(const GgufModel& gguf, std::span<const UniqueFd> files,
 Result<std::vector<UniqueFd>> OpenShards(const GgufModel& gguf) {
   std::vector<UniqueFd> files;
   for (const std::string& path : gguf.shard_paths()) {
-    ASSIGN_OR_RETURN(UniqueFd file, UniqueFd::Open(path, O_RDONLY));
+    ASSIGN_OR_RETURN(UniqueFd file, OpenRegularFile(path, O_RDONLY));
     files.push_back(std::move(file));
   }
   return files;

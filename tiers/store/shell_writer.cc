@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/file_io.h"
+#include "base/regular_file.h"
 #include "base/text_size.h"
 #include "base/unique_fd.h"
 #include "tiers/store/gguf_shards.h"
@@ -191,7 +192,7 @@ Result<ShellSummary> WriteShell(const ShellOptions& options, FileSystem& files,
   std::vector<std::string> paths;
   std::vector<UniqueFd> shards;
   for (const GgufFile& file : model) {
-    ASSIGN_OR_RETURN(UniqueFd shard, UniqueFd::Open(file.path, O_RDONLY));
+    ASSIGN_OR_RETURN(UniqueFd shard, OpenRegularFile(file.path, O_RDONLY));
     paths.push_back(file.path);
     shards.push_back(std::move(shard));
   }

@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "base/regular_file.h"
+
 namespace moetier {
 namespace {
 
@@ -22,7 +24,7 @@ std::string HolderPid(int fd) {
 
 Result<StoreLock> StoreLock::Take(const std::string& directory) {
   const std::string path = fmt::format("{}/{}", directory, kLockFileName);
-  ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(path, O_RDWR | O_CREAT));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenRegularFile(path, O_RDWR | O_CREAT));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoError(errno, fmt::format("lock {}", path));
     return Error{ErrorCode::kFailedPrecondition, Reason::kStoreLocked,

@@ -20,8 +20,12 @@ class RepairSource {
   static Result<std::unique_ptr<RepairSource>> Open(const StoreIndex& index,
                                                     const std::string& directory,
                                                     const std::string& model_path) {
-    ASSIGN_OR_RETURN(ImportPlan plan, PlanOfStore(index, directory, model_path));
-    auto source = std::unique_ptr<RepairSource>(new RepairSource(std::move(plan)));
+    Result<ImportPlan> plan = PlanOfStore(index, directory, model_path);
+    if (!plan && plan.error().code == ErrorCode::kNotFound && model_path.empty()) {
+      plan.error().message += "; if the model has moved, say where it is now with --model";
+    }
+    if (!plan) return std::move(plan).error();
+    auto source = std::unique_ptr<RepairSource>(new RepairSource(*std::move(plan)));
     ASSIGN_OR_RETURN(RecordMaker maker, RecordMaker::Open(source->plan_));
     source->maker_.emplace(std::move(maker));
     return source;
@@ -62,7 +66,8 @@ class Verifier {
         callback_(callback),
         index_(std::move(index)),
         paths_(index_.ExtentFiles(directory)),
-        handles_(paths_.size()) {
+        handles_(paths_.size()),
+        sizes_at_start_(paths_.size()) {
     report_.directory = directory;
     report_.kind = index_.kind();
     report_.fingerprint = index_.fingerprint;
@@ -121,8 +126,9 @@ class Verifier {
     const auto extents = layer.ExtentsOf(expert);
     std::array<std::span<const std::byte>, kernels::kPartRoles> pieces;
     for (size_t i = 0; i < extents.size(); ++i) {
+      ASSIGN_OR_RETURN(const uint64_t size, SizeAtStart(extents[i].file));
+      RETURN_IF_ERROR(CheckSize(extents[i], size));
       ASSIGN_OR_RETURN(StoreFileHandle * file, HandleOf(extents[i].file));
-      RETURN_IF_ERROR(CheckSize(extents[i], *file));
       buffers_[i].resize(extents[i].bytes);
       RETURN_IF_ERROR(file->ReadAt(extents[i].offset, buffers_[i]));
       pieces[i] = buffers_[i];
@@ -136,11 +142,10 @@ class Verifier {
 
   // The extent lies inside the size that the index gives, but not always inside the file. A packed
   // file's last record stands for its end, so that every damage that Open refuses is found here.
-  Status CheckSize(const Extent& extent, StoreFileHandle& file) {
+  Status CheckSize(const Extent& extent, uint64_t size) {
     const uint64_t should_be = paths_[extent.file].bytes;
     const uint64_t end = extent.offset + extent.bytes;
     const bool last = !index_.in_place && AlignUp(end, kRecordAlignment) >= should_be;
-    ASSIGN_OR_RETURN(const uint64_t size, file.Size());
     if (last ? size == should_be : size >= end) return Ok{};
     return Error{ErrorCode::kDataLoss, Reason::kShortRead,
                  fmt::format("{} has {} bytes, the index says {}", paths_[extent.file].path, size,
@@ -174,6 +179,16 @@ class Verifier {
     if (source_) return Ok{};
     ASSIGN_OR_RETURN(source_, RepairSource::Open(index_, directory_, options_.model_path));
     return Ok{};
+  }
+
+  // The file as this pass found it, since a repair makes it and lets it grow.
+  Result<uint64_t> SizeAtStart(uint32_t file) {
+    if (!sizes_at_start_[file]) sizes_at_start_[file] = FindSize(file);
+    return *sizes_at_start_[file];
+  }
+  Result<uint64_t> FindSize(uint32_t file) {
+    ASSIGN_OR_RETURN(StoreFileHandle * handle, HandleOf(file));
+    return handle->Size();
   }
 
   Result<StoreFileHandle*> HandleOf(uint32_t file) {
@@ -234,17 +249,23 @@ class Verifier {
   }
 
   Status CheckRouter(const RouterTensor& tensor, LayerIndex layer, const std::string& path) {
-    if (!routers_) {
-      ASSIGN_OR_RETURN(routers_, files_.Open(path, options_.repair ? FileSystem::Mode::kReadWrite
-                                                                   : FileSystem::Mode::kRead));
+    if (!router_size_at_start_) router_size_at_start_ = OpenRouters(path);
+    ASSIGN_OR_RETURN(const uint64_t size, *router_size_at_start_);
+    const uint64_t end = tensor.offset + tensor.bytes;
+    const bool last = end == index_.router_bytes;
+    if (last ? size != index_.router_bytes : size < end) {
+      return Error{
+          ErrorCode::kDataLoss, Reason::kBadStore,
+          fmt::format("{} has {} bytes, the index says {}", path, size, index_.router_bytes)};
     }
     RETURN_IF_ERROR(ReadRouterTensor(*routers_, tensor, layer, path));
-    ASSIGN_OR_RETURN(const uint64_t size, routers_->Size());
-    const bool last = tensor.offset + tensor.bytes == index_.router_bytes;
-    if (!last || size == index_.router_bytes) return Ok{};
-    return Error{
-        ErrorCode::kDataLoss, Reason::kBadStore,
-        fmt::format("{} has {} bytes, the index says {}", path, size, index_.router_bytes)};
+    return Ok{};
+  }
+
+  Result<uint64_t> OpenRouters(const std::string& path) {
+    ASSIGN_OR_RETURN(routers_, files_.Open(path, options_.repair ? FileSystem::Mode::kReadWrite
+                                                                 : FileSystem::Mode::kRead));
+    return routers_->Size();
   }
 
   Status RepairRouter(size_t ordinal, size_t role, const std::string& path) {
@@ -282,8 +303,10 @@ class Verifier {
   const VerifyCallback& callback_;
   StoreIndex index_;
   std::vector<StoreFile> paths_;
-  std::vector<std::unique_ptr<StoreFileHandle>> handles_;  // of paths_, opened at first use
+  std::vector<std::unique_ptr<StoreFileHandle>> handles_;        // of paths_, opened at first use
+  std::vector<std::optional<Result<uint64_t>>> sizes_at_start_;  // of paths_, when first wanted
   std::unique_ptr<StoreFileHandle> routers_;
+  std::optional<Result<uint64_t>> router_size_at_start_;
   std::unique_ptr<RepairSource> source_;
   std::array<std::vector<std::byte>, kernels::kPartRoles> buffers_;
   Status fatal_ = Ok{};

@@ -120,7 +120,7 @@ watchdog: false
   CHECK(config.nvme ==
         NvmeConfig{.engine = ReadEngine::kPreadv, .mode = ReadMode::kBuffered, .queue_depth = 7});
   CHECK(config.memory ==
-        MemoryConfig{.arena = ArenaKind::kShared, .huge_pages = false, .lock = true});
+        MemoryConfig{.arena = ArenaKind::kShared, .huge_pages = false, .lock = LockMemory::kYes});
   CHECK(config.limits == LimitsConfig{.sessions = 1,
                                       .max_rows = 2,
                                       .max_in_flight = 3,
@@ -170,6 +170,14 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
       {"socket: {mode: 0999}",
        "f.yaml:1: socket.mode: `0999` is not a file mode; allowed: octal "
        "permission bits such as 0660"},
+      {"socket: {mode: \"0000\"}",
+       "f.yaml:1: socket.mode: with `0000` nobody may connect; allowed: octal permission bits with "
+       "a write bit, such as 0660"},
+      {"memory: {lock: maybe}",
+       "f.yaml:1: memory.lock: `maybe` is none of the choices; allowed: auto, true, false"},
+      {"- a",
+       "f.yaml:1: a map of keys is expected here; allowed: state_directory, socket, tcp, "
+       "store_root, models, cpu, nvme, memory, limits, fastlane, log, watchdog"},
       {"socket: {path: run/x}",
        "f.yaml:1: socket.path: `run/x` is not an absolute path; allowed: "
        "a path that starts with /"},

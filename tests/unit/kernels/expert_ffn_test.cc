@@ -219,7 +219,7 @@ TEST_CASE("InstructionSet: names parse back and others are refused with the choi
 TEST_CASE("ExpertKernels: tuning leaves the bits alone and reports a line a type", "[kernels]") {
   const std::array types = {WeightType::kQ8_0, WeightType::kIQ4_NL};
   ExpertKernels kernels = *ExpertKernels::Create(InstructionSet::kScalar);
-  const std::string report = kernels.Tune(types);
+  const std::string report = kernels.Tune(types, {.stop_requested = [] { return false; }}).value();
   CHECK_THAT(report, Catch::Contains("scalar Q8_0: scalar\n"));
   CHECK_THAT(report, Catch::Contains("scalar IQ4_NL: scalar\n"));
 }

@@ -151,6 +151,23 @@ TEST_CASE("Avx2Kernel: a block that is not finite makes the dot NaN", "[kernels]
   if (!Skipped(InstructionSet::kAvx2)) CheckNonFinite(&Avx2Kernel);
 }
 
+TEST_CASE("ExpertKernels: tuning ends when asked, and without a measurement when out of time",
+          "[kernels]") {
+  if (BestInstructionSet() == InstructionSet::kScalar) {
+    SUCCEED("no vector kernels on this processor");
+    return;
+  }
+  ExpertKernels kernels = *ExpertKernels::Create(BestInstructionSet());
+  const std::array types = {WeightType::kQ4_K, WeightType::kQ6_K};
+  int asked = 0;
+  CHECK(!kernels.Tune(types, {.stop_requested = [&] { return ++asked == 3; }}));
+  CHECK(asked == 3);
+  const std::chrono::milliseconds none{0};
+  const auto report = kernels.Tune(types, {.stop_requested = [] { return false; }, .budget = none});
+  REQUIRE(report);
+  CHECK_THAT(*report, Catch::Contains("Q6_K: as studied: the host is too busy to measure\n"));
+}
+
 TEST_CASE("ExpertKernels: tuning measures the vector kernels and keeps their bits", "[kernels]") {
   if (BestInstructionSet() == InstructionSet::kScalar) {
     SUCCEED("no vector kernels on this processor");
@@ -158,7 +175,9 @@ TEST_CASE("ExpertKernels: tuning measures the vector kernels and keeps their bit
   }
   ExpertKernels kernels = *ExpertKernels::Create(BestInstructionSet());
   const std::array types = {WeightType::kQ4_K, WeightType::kIQ4_NL};
-  const std::string report = kernels.Tune(types);
+  constexpr std::chrono::minutes kEnough{1};  // on any host
+  const std::string report =
+      kernels.Tune(types, {.stop_requested = [] { return false; }, .budget = kEnough}).value();
   INFO(report);
   CHECK_THAT(report, Catch::Contains(" Q4_K: ") && Catch::Contains("row group"));
   CHECK_THAT(report, Catch::Contains("GB/s\n") && Catch::Contains(" IQ4_NL: scalar\n"));

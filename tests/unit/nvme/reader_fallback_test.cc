@@ -65,6 +65,18 @@ TEST_CASE("CreateRecordReader: a refused ring becomes a named thread pool that r
   ReadAll(**reader, book, (*reader)->AddFile(folder.Make("records", kBytes)).value());
 }
 
+TEST_CASE("CreateRecordReader: what is advised fits what refused the ring", "[nvme]") {
+  const auto reason = [](int error) {
+    CompletionBook book;
+    const auto reader = CreateRecordReader(
+        {.seams = {.ring_error = [error] { return error; }, .direct_error = {}}}, book);
+    return (*reader)->fallbacks().at(0).reason;
+  };
+  CHECK_THAT(reason(EPERM), Catch::Contains("io_uring_disabled") && !Catch::Contains("Limit"));
+  CHECK_THAT(reason(ENOMEM), Catch::Contains("LimitMEMLOCK") && !Catch::Contains("seccomp"));
+  CHECK_THAT(reason(EMFILE), Catch::Contains("LimitNOFILE") && !Catch::Contains("seccomp"));
+}
+
 TEST_CASE("CreateRecordReader: a ring that was asked for by name is not replaced", "[nvme]") {
   CompletionBook book;
   const auto reader = CreateRecordReader(

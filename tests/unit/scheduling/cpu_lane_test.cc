@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/cpu_workers.h"
 #include "tests/support/synthetic_model.h"
 
 namespace moetier {
@@ -62,6 +63,18 @@ TEST_CASE("CpuLane: workers that sleep between runs lose none", "[scheduling]") 
     // Long enough now and then that the spinning workers go to sleep.
     if (run % 50 == 0) RunLayer(model, lane, LayerIndex{2}, 9);
     REQUIRE(RunLayer(model, lane, LayerIndex{1}, 1) == expected);
+  }
+}
+
+TEST_CASE("CpuLane: as many workers as the configuration allows compute the same bits",
+          "[scheduling]") {
+  SyntheticModel model({.experts = 6, .hidden = 96, .ffn = 64});
+  const auto kernels = kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
+  CpuLane one({.workers = 1}, kernels);
+  const std::vector<float> expected = RunLayer(model, one, LayerIndex{4}, 11);
+  for (const uint32_t workers : {256u, kMaxCpuWorkers}) {
+    CpuLane lane({.workers = workers}, kernels);
+    for (int run = 0; run < 3; ++run) CHECK(RunLayer(model, lane, LayerIndex{4}, 11) == expected);
   }
 }
 

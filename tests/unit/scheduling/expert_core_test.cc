@@ -95,6 +95,18 @@ class Core {
 
 }  // namespace
 
+TEST_CASE("ExpertCore: a signal to stop ends a start that tunes kernels", "[scheduling]") {
+  const SteadyClock clock;
+  spdlog::logger log("test");
+  ExpertCore::Options options;
+  options.cpu_workers = 1;
+  if (kernels::BestInstructionSet() == kernels::InstructionSet::kScalar) return;  // none to tune
+  options.stop_requested = [] { return true; };
+  const auto stopped = ExpertCore::Create(options, clock, log);
+  REQUIRE(!stopped.has_value());
+  CHECK(stopped.error().code == ErrorCode::kCancelled);
+}
+
 TEST_CASE("field_05: two models at once each answer with their own experts", "[scheduling]") {
   Core both;
   REQUIRE(both.Load("a", both.Import("a", 1)).has_value());

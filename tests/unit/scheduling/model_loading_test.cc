@@ -28,8 +28,10 @@ class DemoStore {
     REQUIRE(imported.has_value());
   }
   Result<std::unique_ptr<LoadedModel>> Load(MemoryBudget ram) {
+    ArenaOptions arena;
+    arena.what = "models[demo].ram";
     return BuildModel({.name = "demo", .directory = folder.File("store"), .ram = ram}, ModelId{1},
-                      ArenaOptions{}, reader);
+                      arena, reader);
   }
   testing::TempFolder folder;
   NoListener listener;
@@ -61,8 +63,17 @@ TEST_CASE("BuildModel: a budget that cannot hold one call's experts is refused w
   const Result<std::unique_ptr<LoadedModel>> refused = demo.Load(500_KiB);
   REQUIRE(!refused.has_value());
   CHECK(refused.error().reason == Reason::kBudgetTooSmall);
+  CHECK_THAT(refused.error().message, Catch::StartsWith("models[demo].ram: a budget of 500"));
   CHECK(refused.error().message.find("944") != std::string::npos);  // KiB: 4 x (108 + 128)
   CHECK(demo.Load(944_KiB).has_value());
+}
+
+TEST_CASE("BuildModel: a budget above the model's bytes is all of it", "[scheduling]") {
+  DemoStore demo;
+  Result<std::unique_ptr<LoadedModel>> loaded = demo.Load(Bytes(UINT64_MAX));
+  REQUIRE(loaded.has_value());
+  CHECK((*loaded)->budget == (*loaded)->geometry->TotalBytes());
+  CloseModel(std::move(loaded).value(), demo.reader);
 }
 
 TEST_CASE("BuildModel: a GGUF file in the place of a store is told what to do", "[scheduling]") {

@@ -194,7 +194,8 @@ TEST_CASE("ReadGgufFile: what is no regular file is refused without waiting for 
   const testing::TempFolder folder;
   const Result<GgufFile> directory = ReadGgufFile(folder.path());
   REQUIRE(!directory.has_value());
-  CHECK(directory.error().message == folder.path() + " is not a regular file");
+  CHECK(directory.error().message ==
+        "open " + folder.path() + ": it is a directory; a regular file is needed");
   REQUIRE(::mkfifo(folder.File("fifo.gguf").c_str(), 0600) == 0);
   CHECK(!ReadGgufFile(folder.File("fifo.gguf")).has_value());
   const Result<GgufFile> absent = ReadGgufFile(folder.File("absent.gguf"));

@@ -107,7 +107,7 @@ TEST_CASE("Arena: whoever is told of the progress can end it", "[tiers]") {
 }
 
 TEST_CASE("Arena: a model without experts needs no memory", "[tiers]") {
-  const auto arena = Arena::Create(Plan({}, 1_GiB), {.pinning = Pinning::kPinned}).value();
+  const auto arena = Arena::Create(Plan({}, 1_GiB), {.pinning = Pinning::kPreferred}).value();
   CHECK(arena->size() == 0_B);
   CHECK(arena->pinned_bytes() == 0_B);
   CHECK(arena->fallbacks().empty());
@@ -167,8 +167,8 @@ TEST_CASE("field_03 field_19: an arena that may not be locked is pageable, by na
   std::unique_ptr<Arena> first, second;
   std::thread([&] {
     DropLockCapability();
-    first = Arena::Create(OneClass(768_KiB, 1), {.pinning = Pinning::kPinned}).value();
-    second = Arena::Create(OneClass(768_KiB, 1), {.pinning = Pinning::kPinned}).value();
+    first = Arena::Create(OneClass(768_KiB, 1), {.pinning = Pinning::kPreferred}).value();
+    second = Arena::Create(OneClass(768_KiB, 1), {.pinning = Pinning::kPreferred}).value();
   }).join();
   ::setrlimit(RLIMIT_MEMLOCK, &before);
   CHECK(Names(*first, "memory_pin:pageable") == (limit == 64_KiB));
@@ -177,9 +177,27 @@ TEST_CASE("field_03 field_19: an arena that may not be locked is pageable, by na
   CHECK(second->pinned_bytes() == 0_B);
 }
 
+TEST_CASE("Arena: memory that must be locked and may not is refused with the limit", "[tiers]") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  rlimit small = before;
+  small.rlim_cur = (64_KiB).count();
+  REQUIRE(::setrlimit(RLIMIT_MEMLOCK, &small) == 0);
+  std::string refusal = "locked";
+  std::thread([&] {
+    DropLockCapability();
+    const auto arena = Arena::Create(OneClass(768_KiB, 1),
+                                     {.what = "models[m].ram", .pinning = Pinning::kRequired});
+    if (!arena.has_value()) refusal = arena.error().message;
+  }).join();
+  ::setrlimit(RLIMIT_MEMLOCK, &before);
+  CHECK_THAT(refusal, Catch::StartsWith("models[m].ram: 768.0 KiB to lock") &&
+                          Catch::Contains("LimitMEMLOCK") && Catch::EndsWith("to auto"));
+}
+
 TEST_CASE("Arena: an arena within the memlock limit is locked", "[tiers]") {
   const auto arena =
-      Arena::Create(OneClass(4_KiB, 8), {.pinning = Pinning::kPinned}).value();  // 32 KiB
+      Arena::Create(OneClass(4_KiB, 8), {.pinning = Pinning::kPreferred}).value();  // 32 KiB
   CHECK(arena->pinned_bytes() == 32_KiB);
   CHECK(!Names(*arena, "memory_pin:pageable"));
 }

@@ -86,7 +86,7 @@ TEST_CASE("field_18: a v2 container's limit counts, not the host's memory, witho
             host.path("sys/fs/cgroup/box/moetier") +
             " has room for 13.0 GiB (memory.max 16.0 GiB less 15.0 GiB used plus 12.0 GiB "
             "reclaimable cache): raise MemoryMax/MemoryHigh of the unit, or the container's "
-            "memory limit; or lower tiers.ram.bytes to 12.0 GiB");
+            "memory limit, to 16385MiB; or lower tiers.ram.bytes to 12287MiB");
 }
 
 TEST_CASE("field_18: a v1 container's limit counts, not the host's memory, without its page cache",
@@ -189,9 +189,34 @@ TEST_CASE("CheckBudget: the host's own memory is a limit too", "[tiers]") {
   CHECK(CheckBudget(limits, {"tiers.ram.bytes", 0_B, 99_GiB}).has_value());
   CHECK(CheckBudget(limits, {"tiers.ram.bytes", 12_GiB, 1_GiB}).error().message ==
         "tiers.ram.bytes: 12.0 GiB wanted and 1.00 GiB kept free, but the host has 10.0 GiB "
-        "available of 16.0 GiB (MemAvailable): stop other programs; or lower tiers.ram.bytes to "
-        "9.00 GiB");
+        "available of 16.0 GiB (MemAvailable): stop other programs that hold 3072MiB; or lower "
+        "tiers.ram.bytes to 9216MiB");
   CHECK(!CheckBudget(limits, {"tiers.ram.bytes", Bytes(UINT64_MAX), 1_GiB}).has_value());
+}
+
+TEST_CASE("CheckBudget: what is advised would be taken", "[tiers]") {
+  MemoryLimits limits;
+  limits.total = 16_GiB;
+  limits.available = 2_GiB;
+  limits.cgroups.push_back({.path = "/box",
+                            .file = "memory.max",
+                            .limit = 1_GiB,
+                            .usage = 1_GiB,
+                            .reclaimable = 40_MiB});
+  BudgetRequest request{"models[m].ram", 5_GiB, 64_MiB, 944_KiB};
+  // No room at all: nothing to lower to, and what the limit must be.
+  CHECK_THAT(CheckBudget(limits, request).error().message,
+             Catch::Contains("memory limit, to 6168MiB;") && !Catch::Contains("lower models") &&
+                 Catch::EndsWith("models[m].ram takes 1MiB at least"));
+  limits.cgroups[0].limit = Bytes(6168) * (1_MiB).count();
+  CHECK_THAT(CheckBudget(limits, request).error().message, !Catch::Contains("/box"));
+  limits.available = 64_MiB + 944_KiB;
+  CHECK_THAT(CheckBudget(limits, request).error().message,
+             Catch::EndsWith("or lower models[m].ram to 944KiB"));
+  request.wanted = 944_KiB;
+  CHECK(CheckBudget(limits, request).has_value());
+  limits.available = 64_MiB + 943_KiB;
+  CHECK_THAT(CheckBudget(limits, request).error().message, !Catch::Contains("lower"));
 }
 
 TEST_CASE("field_19: a memlock limit of 64 KiB is named with what to raise", "[tiers]") {

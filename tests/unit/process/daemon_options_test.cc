@@ -1,0 +1,112 @@
+#include "daemon/daemon_options.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/open_files.h"
+#include "tests/support/temp_folder.h"
+
+namespace moetier {
+namespace {
+
+// What main does with a configuration, up to serving; no model, no tuning.
+Status Start(const DaemonConfig& config) {
+  const SteadyClock clock;
+  spdlog::logger log("test");
+  RETURN_IF_ERROR(RaiseOpenFileLimit(OpenFilesNeeded(config)));
+  ExpertCore::Options options = CoreOptions(config);
+  options.tune_kernels = false;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core, ExpertCore::Create(options, clock, log));
+  SessionBook sessions;
+  ReplyCounters counters;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<FastLaneServer> fast_lane,
+      FastLaneServer::Start(*core, clock, log, sessions, counters, FastLaneOptions(config)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
+                   RpcServer::Start(*core, clock, log, sessions, counters, ServerOptions(config)));
+  server->BeginDrain();
+  fast_lane->Stop();
+  server->Stop(std::chrono::milliseconds(0));
+  return Ok{};
+}
+
+}  // namespace
+
+TEST_CASE("DaemonConfig: both ends of every range start a daemon, what lies beyond is refused",
+          "[process]") {
+  struct Range {
+    std::string before;  // the value stands between them
+    std::string after;
+    std::vector<const char*> ends;
+    std::vector<const char*> beyond;
+  };
+  const Range ranges[] = {
+      {"cpu: {workers: ", "}", {"1", "1024", "auto"}, {"0", "1025", "4294967296"}},
+      {"nvme: {queue_depth: ", "}", {"1", "1024"}, {"0", "1025"}},
+      {"limits: {sessions: ", "}", {"1", "4096"}, {"0", "4097"}},
+      {"limits: {max_rows: ", "}", {"1", "65536"}, {"0", "65537"}},
+      {"limits: {max_in_flight: ", "}", {"1", "4096"}, {"0", "4097"}},
+      {"limits: {max_message_bytes: ", "}", {"64KiB", "1GiB"}, {"65535", "1073741825", "0"}},
+      {"limits: {queue: ", "}", {"1", "65536"}, {"0", "65537"}},
+      {"fastlane: {max_sessions: ", "}", {"1", "1024"}, {"0", "1025"}},
+      {"fastlane: {max_rows: ", "}", {"1", "8192"}, {"0", "8193"}},
+      {"fastlane: {max_in_flight: ", "}", {"1", "256"}, {"0", "257"}},
+      {"fastlane: {spin_us: ", "}", {"0", "10000"}, {"10001"}},
+      {"models: {on_demand: {most: ", "}}", {"1", "64"}, {"0", "65"}},
+      {"socket: {mode: ", "}", {"0200", "0777"}, {"0000", "1000"}},
+  };
+  const testing::TempFolder folder;
+  for (const Range& range : ranges) {
+    const auto parse = [&](const char* value) {
+      return ParseConfig(fmt::format("{}\"{}\"{}", range.before, value, range.after), "f");
+    };
+    for (const char* value : range.ends) {
+      INFO(range.before << value);
+      Result<DaemonConfig> config = parse(value);
+      REQUIRE(config.has_value());
+      config->socket.path = folder.File("s");
+      config->store_root = folder.path();
+      const Status started = Start(*config);
+      CHECK((started.has_value() ? "" : started.error().message) == "");
+    }
+    for (const char* value : range.beyond) {
+      INFO(range.before << value);
+      CHECK(!parse(value).has_value());
+    }
+  }
+}
+
+TEST_CASE("OddSettings: a root that is no directory is named", "[process]") {
+  const testing::TempFolder folder;
+  DaemonConfig config;
+  config.model_roots = {folder.path(), folder.File("gone")};
+  const std::vector<std::string> odd = OddSettings(config);
+  REQUIRE(odd.size() == 1);
+  CHECK_THAT(odd[0], Catch::StartsWith("models.roots: " + folder.File("gone")));
+}
+
+TEST_CASE("RowsAboveMessage: rows that no message can hold are named with what would do",
+          "[process]") {
+  ModelGeometry geometry;
+  geometry.hidden = 4096;
+  geometry.top_k = 8;
+  LimitsConfig limits;
+  CHECK(!RowsAboveMessage(limits, "m", geometry));
+  limits.max_message_bytes = 1_MiB;
+  const std::optional<std::string> odd = RowsAboveMessage(limits, "m", geometry);
+  REQUIRE(odd);
+  CHECK_THAT(*odd, Catch::Contains("raise the one to 17MiB or lower the other to 127"));
+  limits.max_rows = 127;
+  CHECK(!RowsAboveMessage(limits, "m", geometry));
+}
+
+TEST_CASE("RaiseOpenFileLimit: more than the hard limit is refused with both numbers",
+          "[process]") {
+  const Status refused = RaiseOpenFileLimit(uint64_t{1} << 40);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kExhausted);
+  CHECK_THAT(refused.error().message,
+             Catch::StartsWith("1099511627776 open files may be needed, ") &&
+                 Catch::Contains("LimitNOFILE"));
+}
+
+}  // namespace moetier
