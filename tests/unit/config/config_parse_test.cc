@@ -261,7 +261,8 @@ TEST_CASE("ResolveBudget: a share is of the model's bytes, rounded up, and 100% 
   CHECK(ResolveBudget(Percent{25}, 1001_B) == 251_B);
   CHECK(ResolveBudget(Percent{100}, Bytes((uint64_t{1} << 60) + 1)) ==
         Bytes((uint64_t{1} << 60) + 1));
-  CHECK(ResolveBudget(3_MiB, 1_KiB) == 3_MiB);
+  CHECK(ResolveBudget(3_MiB, 1_KiB) == 1_KiB);  // at most the model
+  CHECK(ResolveBudget(1_KiB, 3_MiB) == 1_KiB);
 }
 
 }  // namespace moetier
