@@ -16,7 +16,7 @@ namespace moetier {
 // (blk.N) and may be sparse; a dense MoE ordinal exists only inside records and traces.
 enum class LayerIndex : uint16_t {};
 enum class ExpertIndex : uint16_t {};
-enum class ModelId : uint16_t {};    // a handle per load, never reused within a daemon's life
+enum class ModelId : uint32_t {};    // a handle per load, never reused within a daemon's life
 enum class PoolId : uint8_t {};      // index into the daemon's list of pools (ram0, gpu:UUID, ...)
 enum class SizeClass : uint8_t {};   // index into a model's record sizes, at most kMaxSizeClasses
 enum class SlotIndex : uint32_t {};  // a place in the arena of one (model, pool, size class)

@@ -134,10 +134,15 @@ generate() {
   ((status == 0)) || return "$status"
   "$ROOT/tests/engine/build_probes.sh" "$engine" "$work/engine" generate
   local model="$DEMO/moetier-demo-Q4_K_M.gguf" prompt="And it came to pass"
-  "$work/engine/generate" "$engine/bin" "$model" "$prompt" 50 | head -n -1 >"$work/alone"
-  GGML_BACKEND_PATH="$build_dir/adapters/llama_cpp/libggml-moetier.so" \
-    MOETIER_SOCKET="$work/moetierd.sock" \
-    "$work/engine/generate" "$engine/bin" "$model" "$prompt" 50 | tee "$work/served"
+  env -u GGML_BACKEND_PATH "$work/engine/generate" "$engine/bin" "$model" "$prompt" 50 | head -n -1 >"$work/alone"
+  env -u MOETIER_MODEL MOETIER_SOCKET="$work/moetierd.sock" \
+    GGML_BACKEND_PATH="$build_dir/adapters/llama_cpp/libggml-moetier.so" \
+    "$work/engine/generate" "$engine/bin" "$model" "$prompt" 50 2>"$work/engine.log" | tee "$work/served"
+  cat "$work/engine.log" >&2
+  if ! grep -q "experts are computed by moetierd" "$work/engine.log"; then
+    echo "quickstart: the engine ran without the plug-in" >&2
+    return 1
+  fi
   if ! head -n -1 "$work/served" | cmp -s - "$work/alone"; then
     echo "quickstart: the same engine alone writes another text:" >&2
     cat "$work/alone" >&2

@@ -1,8 +1,7 @@
 #include "adapters/llama_cpp/backend.h"
 
-#include <new>
-
 #include "adapters/llama_cpp/graph_executor.h"
+#include "adapters/llama_cpp/guarded.h"
 #include "adapters/llama_cpp/message.h"
 
 namespace moetier::ggml {
@@ -15,16 +14,10 @@ constexpr uint8_t kGuid[16] = {0x5b, 0x1e, 0x8a, 0x40, 0xc7, 0x2d, 0x4f, 0x93,
 const char* Name() { return "MOETIER"; }
 
 int32_t Compute(GraphExecutor& executor, Graph* graph) {
-  try {
-    const Status status = executor.Compute(graph);
-    if (status) return kSuccess;
-    Say(status.error().message);
-    return kFailed;
-  } catch (const std::bad_alloc&) {
-    // The engine's frames above know no exceptions of ours.
-    Say("out of memory in the engine's process");
-    return kAllocFailed;
-  }
+  const Status status = executor.Compute(graph);
+  if (status) return kSuccess;
+  Say(status.error().message);
+  return kFailed;
 }
 
 template <typename Backend>
@@ -38,7 +31,7 @@ struct Functions {
     delete backend;
   }
   static int32_t GraphCompute(Backend* backend, Graph* graph) {
-    return Compute(*Of(backend), graph);
+    return Guarded([&] { return Compute(*Of(backend), graph); }, int32_t{kAllocFailed});
   }
   static Backend* New(const Library& library, const OperationNames& names, Device* device) {
     auto* const backend = new Backend{};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "adapters/llama_cpp/expert_name.h"
+#include "adapters/llama_cpp/guarded.h"
 #include "adapters/llama_cpp/message.h"
 
 namespace moetier::ggml {
@@ -29,8 +30,11 @@ struct Functions {
       std::memcpy(At(*tensor, offset), data, size);
       return;
     }
-    // ggml has no way to refuse here: a failure is said and kept, and every computation fails.
-    (void)Of(buffer).weights->Add(*tensor, data, size);
+    // A tensor may come in pieces of one mapping: what is noted is the tensor up to the piece's
+    // end. ggml has no way to refuse here: a failure is said and kept, and every computation fails.
+    const auto* const start = static_cast<const std::byte*>(data) - offset;
+    (void)Guarded(
+        [&] { return Of(buffer).weights->Add(*tensor, start, offset + size).has_value(); }, false);
   }
   static void Get(Buffer* buffer, const Tensor* tensor, void* data, size_t offset, size_t size) {
     if (!ParseExpertName(tensor->name)) {
@@ -38,10 +42,12 @@ struct Functions {
       return;
     }
     const std::span out(static_cast<std::byte*>(data), size);
-    const Status read = Of(buffer).weights->Read(*tensor, offset, out);
-    if (read) return;
-    Say(read.error().message);
-    std::memset(data, 0, size);
+    const auto read = [&] {
+      const Status status = Of(buffer).weights->Read(*tensor, offset, out);
+      if (!status) Say(status.error().message);
+      return status.has_value();
+    };
+    if (!Guarded(read, false)) std::memset(data, 0, size);
   }
   static void Clear(Buffer* buffer, uint8_t value) {
     Reservation& reservation = Of(buffer).reservation;

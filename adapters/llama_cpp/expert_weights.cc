@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "adapters/llama_cpp/message.h"
+#include "kernels/weight_type.h"
 
 namespace moetier::ggml {
 namespace {
@@ -21,20 +24,31 @@ void DropMappedPages(const void* data, uint64_t size) {
 }  // namespace
 
 Status ExpertWeights::Add(const Tensor& tensor, const void* data, uint64_t size) {
-  Result<FileRange> range = files_.Locate(data, size);
-  if (range) {
-    ranges_[tensor.name] = *range;
-    DropMappedPages(data, size);
-    return Ok{};
-  }
-  if (problem_.empty()) {
-    problem_ = fmt::format(
+  const Result<FileRange> range = files_.Locate(data, size);
+  if (!range) {
+    return Refuse(fmt::format(
         "{}: {}. The engine must load the model by memory mapping, its default: leave out "
-        "--no-mmap, "
-        "--direct-io and other load modes (use_mmap = true in a program), so that moetierd can be "
-        "told "
-        "the model file",
-        tensor.name, range.error().message);
+        "--no-mmap, --direct-io and other load modes (use_mmap = true in a program), so that "
+        "moetierd can be told the model file",
+        tensor.name, range.error().message));
+  }
+  const kernels::WeightTypeInfo* const type =
+      kernels::FindWeightType(static_cast<uint32_t>(tensor.type));
+  if ((type == nullptr || !type->has_kernel) && !files_.IsShell(*range)) {
+    return Refuse(
+        fmt::format("{} is of type {}, for which moetierd has no kernel: start the engine "
+                    "without the plug-in (unset GGML_BACKEND_PATH)",
+                    tensor.name, type != nullptr ? type->name : "unknown"));
+  }
+  ranges_[tensor.name] = *range;
+  DropMappedPages(data, size);
+  return Ok{};
+}
+
+// The first problem is said and kept.
+Status ExpertWeights::Refuse(std::string problem) {
+  if (problem_.empty()) {
+    problem_ = std::move(problem);
     Say(problem_);
   }
   return Usable();

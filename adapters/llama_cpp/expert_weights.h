@@ -16,7 +16,8 @@ namespace moetier::ggml {
 class ExpertWeights {
  public:
   // `data` is what the engine would have had copied. Its mapped pages are given back to the system,
-  // since the engine reads them no more.
+  // since the engine reads them no more. Weights of a type without a kernel are an error unless the
+  // file is a shell, whose types are stand-ins.
   Status Add(const Tensor& tensor, const void* data, uint64_t size);
 
   // Bytes of a tensor from `offset` on, from the file.
@@ -27,6 +28,8 @@ class ExpertWeights {
   [[nodiscard]] const ModelFiles& files() const { return files_; }
 
  private:
+  Status Refuse(std::string problem);
+
   ModelFiles files_;
   std::map<std::string, FileRange, std::less<>> ranges_;  // by tensor name
   std::string problem_;  // with the first tensor that was not found

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "adapters/llama_cpp/ggml_library.h"
+#include "adapters/llama_cpp/guarded.h"
 #include "adapters/llama_cpp/message.h"
 #include "adapters/llama_cpp/plugin.h"
 
@@ -9,11 +10,12 @@ extern "C" __attribute__((visibility("default"))) moetier::ggml::Registry* ggml_
   using namespace moetier::ggml;  // NOLINT
   // ggml asks again at every ggml_backend_load_all and knows a registry by its address. Never
   // freed: engines free buffers and backends as late as at exit.
-  static const auto plugin = [caller = __builtin_return_address(0)]() -> Plugin* {
+  const auto make = [caller = __builtin_return_address(0)]() -> Plugin* {
     moetier::Result<Library> library = FindLibrary(caller);
     if (library) return new Plugin(*std::move(library));
     Say(library.error().message);
     return nullptr;
-  }();
+  };
+  static Plugin* const plugin = Guarded(make, static_cast<Plugin*>(nullptr));
   return plugin != nullptr ? plugin->registry() : nullptr;
 }

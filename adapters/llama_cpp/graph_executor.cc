@@ -28,7 +28,7 @@ bool GraphExecutor::IsClosed(const Graph* graph, const LayerMatch& layer) const 
     const std::optional<int32_t> all = UsesOf(graph, tensor);
     int32_t own = CountReads(*layer.output, tensor);
     for (const Tensor* reader : layer.inner) own += CountReads(*reader, tensor);
-    return !all || *all == own;
+    return all && *all == own;  // a graph that does not say who reads is not taken whole
   });
 }
 

@@ -77,8 +77,11 @@ Status LaneSession::Attach() {
   moetier_attach attach{};
   attach.size = sizeof attach;
   attach.client = client_.c_str();
-  attach.model = std::getenv("MOETIER_MODEL");
-  if (attach.model == nullptr) {
+  const char* const model = std::getenv("MOETIER_MODEL");
+  const bool named = model != nullptr && *model != '\0';
+  if (named) {
+    attach.model = model;
+  } else {
     attach.files = descriptors.data();
     attach.file_count = static_cast<uint32_t>(descriptors.size());
   }

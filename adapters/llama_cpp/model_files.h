@@ -44,6 +44,9 @@ class ModelFiles {
   // made has no expert bytes to read: an error.
   Status Read(const FileRange& range, uint64_t offset, std::span<std::byte> out) const;
 
+  // Whether the range lies in a file that `moetierctl shell` made.
+  [[nodiscard]] bool IsShell(const FileRange& range) const { return files_[range.file].is_shell; }
+
   // Descriptors of all files, valid while this object lives.
   [[nodiscard]] std::vector<int> Descriptors() const;
   [[nodiscard]] size_t count() const { return files_.size(); }

@@ -4,6 +4,7 @@
 
 #include "adapters/llama_cpp/backend.h"
 #include "adapters/llama_cpp/expert_buffer.h"
+#include "adapters/llama_cpp/guarded.h"
 #include "adapters/llama_cpp/supported.h"
 
 namespace moetier::ggml {
@@ -39,12 +40,15 @@ void DeviceProps(Device* device, DeviceProperties* properties) {
 }
 void* InitBackend(Device* device, const char* /*params*/) {
   Plugin& plugin = Of(device);
-  return NewBackend(plugin.library(), plugin.names(), device);
+  return Guarded([&] { return NewBackend(plugin.library(), plugin.names(), device); },
+                 static_cast<void*>(nullptr));
 }
 BufferType* DeviceBufferType(Device* device) { return Of(device).buffer_type(); }
 bool SupportsOp(Device* device, const Tensor* node) {
   Plugin& plugin = Of(device);
-  return IsSupported(plugin.library(), plugin.names(), plugin.buffer_type(), *node);
+  return Guarded(
+      [&] { return IsSupported(plugin.library(), plugin.names(), plugin.buffer_type(), *node); },
+      false);
 }
 bool SupportsBufferType(Device* device, BufferType* type) {
   // Host memory is read in place: the engine then copies no inputs.
@@ -54,7 +58,8 @@ bool SupportsBufferType(Device* device, BufferType* type) {
 
 const char* BufferTypeName(BufferType* /*type*/) { return "MOETIER"; }
 Buffer* AllocateBuffer(BufferType* type, size_t size) {
-  return NewExpertBuffer(Of(type).library(), type, size);
+  return Guarded([&] { return NewExpertBuffer(Of(type).library(), type, size); },
+                 static_cast<Buffer*>(nullptr));
 }
 size_t BufferAlignment(BufferType* /*type*/) { return kAlignment; }
 

@@ -103,7 +103,7 @@ class ExpertCore final : public DaemonCore {
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
   mutable std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);  // Lend notes who holds
-  uint16_t next_model_ GUARDED_BY(models_mu_) = 1;
+  uint32_t next_model_ GUARDED_BY(models_mu_) = 1;
 };
 
 }  // namespace moetier

@@ -72,7 +72,8 @@ void LayerExecutor::EndSession(SessionId session) {
 void LayerExecutor::AddModel(std::unique_ptr<LoadedModel> model) {
   RunOnThread([&] {
     const ModelId id = model->id;
-    models_.emplace(id, std::move(model));
+    const bool inserted = models_.emplace(id, std::move(model)).second;
+    MOE_CHECK(inserted, "model {} is there already", Raw(id));
   });
 }
 

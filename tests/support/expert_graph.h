@@ -24,6 +24,8 @@ class FakeGraph {
   explicit FakeGraph(std::vector<ggml::Tensor*> nodes);
   // A part of it, as ggml_graph_view makes: the counts stay those of the whole.
   FakeGraph(const FakeGraph& whole, size_t first, size_t count);
+  // As a ggml that counts no reads.
+  void ForgetCounts() { front_.use_counts = nullptr; }
   ggml::Graph* get() { return reinterpret_cast<ggml::Graph*>(&front_); }
 
  private:

@@ -66,7 +66,10 @@ class PluginEngine {
     bytes_.resize(4096);
     for (Tensor* weights : ExpertTensors()) {
       const auto count = static_cast<uint64_t>(weights->ne[0] * weights->ne[1] * weights->ne[2]);
-      const auto blocks = testing::RandomBlocks(kernels::WeightType::kQ8_0, count, bytes_.size());
+      const auto type = static_cast<kernels::WeightType>(weights->type);
+      auto blocks = kernels::FindWeightType(static_cast<uint32_t>(type))->has_kernel
+                        ? testing::RandomBlocks(type, count, bytes_.size())
+                        : std::vector<std::byte>(weights->nb[3]);
       bytes_.insert(bytes_.end(), blocks.begin(), blocks.end());
     }
     const std::string path = folder_.path() + "/model.gguf";
@@ -98,6 +101,7 @@ class PluginEngine {
                      static_cast<BackendV2*>(backend), graph);
   }
   Graph* whole() { return whole_.get(); }
+  void ForgetCounts() { whole_.ForgetCounts(); }
   void* NewBackend() { return plugin_.device()->iface.init_backend(plugin_.device(), nullptr); }
   void FreeBackend(void* backend) {
     if (plugin_.library().layout == AbiLayout::kV1) {

@@ -110,6 +110,21 @@ TEST_CASE("Plugin: a graph in pieces gives a layer's result without the daemon",
   CHECK(std::count(out, out + 3 * 64, 0.0F) < 10);
 }
 
+TEST_CASE("Plugin: a graph that does not say who reads is computed, not skipped", "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadMapped();
+  engine.ForgetCounts();
+  REQUIRE(engine.Compute() == kOk);
+  CHECK(Engine::daemon().calls.empty());
+}
+
+TEST_CASE("Plugin: weights of a type without a kernel are refused in words", "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2, {.hidden = 256, .ffn = 256, .picks = 3, .type = 19});  // IQ1_S
+  engine.LoadMapped();
+  CHECK(engine.Compute() == kFailed);
+  CHECK(Engine::daemon().attached == 0);
+}
+
 TEST_CASE("Plugin: an inner result that somebody else reads is computed, not skipped",
           "[llama_cpp]") {
   Engine engine(AbiLayout::kV2);
