@@ -83,7 +83,7 @@ class FastLaneServer {
   Status ResolveFiles(uint64_t number, Connection& connection, std::vector<UniqueFd> files);
   void Conclude(uint64_t number, const Result<ModelInfo>& model);
   Status CheckRoom() const;
-  Status Grant(Connection& connection, const ModelInfo& model);
+  Status Grant(Connection& connection, ModelInfo model);
   [[nodiscard]] LaneShape ShapeFor(const Hello& hello, const ModelInfo& model) const;
   bool SendGrant(const Connection& connection, int doorbell) const;
   void Refuse(uint64_t number, const Error& error);

@@ -95,7 +95,7 @@ LaneShape FastLaneServer::ShapeFor(const Hello& hello, const ModelInfo& model) c
   return shape;
 }
 
-Status FastLaneServer::Grant(Connection& connection, const ModelInfo& model) {
+Status FastLaneServer::Grant(Connection& connection, ModelInfo model) {
   RETURN_IF_ERROR(CheckRoom());
   ASSIGN_OR_RETURN(LanePage page, LanePage::Create(ShapeFor(connection.hello, model)));
   UniqueFd doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -105,11 +105,13 @@ Status FastLaneServer::Grant(Connection& connection, const ModelInfo& model) {
                             .model = model.id,
                             .model_name = model.name,
                             .transport = "fastlane",
-                            .since = clock_.Now()});
+                            .since = clock_.Now(),
+                            .hold = std::exchange(model.hold, nullptr)});
   const uint32_t max_rows = page.shape().max_rows;
   auto ring = std::make_shared<LaneRing>(
-      LaneRing::Options{
-          .model = model, .record = record, .limits = {.max_rows = max_rows, .lanes = lanes_}},
+      LaneRing::Options{.model = std::move(model),
+                        .record = record,
+                        .limits = {.max_rows = max_rows, .lanes = lanes_}},
       std::move(page), std::move(doorbell), clock_, counters_);
   if (Status added = poller_->Add(ring); !added) {
     book_.Close(record->id);
@@ -123,7 +125,7 @@ Status FastLaneServer::Grant(Connection& connection, const ModelInfo& model) {
   }
   connection.ring->page().CloseDescriptor();
   log_.info("session {} of \"{}\" (process {}) attached to {} over the fast lane", Raw(record->id),
-            record->client, PeerProcess(connection.socket.get()), model.name);
+            record->client, PeerProcess(connection.socket.get()), record->model_name);
   return Ok{};
 }
 

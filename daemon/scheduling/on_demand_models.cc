@@ -1,6 +1,7 @@
 #include "daemon/scheduling/on_demand_models.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "tiers/store/import_plan.h"
@@ -8,6 +9,9 @@
 
 namespace moetier {
 namespace {
+
+// Between two looks for a model that is not in use any more.
+constexpr std::chrono::milliseconds kLookAgain{10};
 
 bool IsServing(const ModelInfo& info, uint64_t fingerprint) {
   return info.state == ModelState::kReady && info.fingerprint == fingerprint;
@@ -57,16 +61,16 @@ Result<ModelInfo> OnDemandModels::Resolve(std::vector<UniqueFd> files,
 }
 
 std::optional<ModelInfo> OnDemandModels::FindServing(const OpenedModel& model) {
-  std::vector<ModelInfo> list = core_.ListModels();
+  const std::vector<ModelInfo> list = core_.ListModels();
   MutexLock lock(mu_);
-  for (ModelInfo& info : list) {
+  for (const ModelInfo& info : list) {
     if (!IsServing(info, model.fingerprint)) continue;
     const auto ours = std::ranges::find(loaded_, info.id, &Loaded::id);
     if (ours != loaded_.end()) {
       if (!ours->files.empty() && ours->files != model.identities) continue;
       ours->asked = ++asked_;
     }
-    return std::move(info);
+    if (std::optional<ModelInfo> held = core_.HoldModel(info.id)) return held;
   }
   return std::nullopt;
 }
@@ -92,7 +96,7 @@ std::optional<StoreInfo> OnDemandModels::FindStore(uint64_t fingerprint) const {
 
 Result<ModelInfo> OnDemandModels::LoadStore(const StoreInfo& store,
                                             const ProgressListener& listener) {
-  return LoadAs(StoreDirectoryName(store.name, store.fingerprint), {},
+  return LoadAs(StoreDirectoryName(store.name, store.fingerprint), {}, listener,
                 [&](const std::string& name) {
                   ModelOptions options = options_.defaults;
                   options.name = name;
@@ -107,7 +111,7 @@ Result<ModelInfo> OnDemandModels::LoadFiles(const OpenedModel& model,
   ASSIGN_OR_RETURN(const ImportPlan plan,
                    PlanImport(std::move(experts), model.fingerprint, model.sources,
                               {.model_path = model.sources.front().path, .in_place = true}));
-  return LoadAs(StoreDirectoryName(plan.index.name, model.fingerprint), model.identities,
+  return LoadAs(StoreDirectoryName(plan.index.name, model.fingerprint), model.identities, listener,
                 [&](const std::string& name) -> Status {
                   ModelOptions options = options_.defaults;
                   options.name = name;
@@ -121,18 +125,19 @@ Result<ModelInfo> OnDemandModels::LoadFiles(const OpenedModel& model,
 }
 
 Result<ModelInfo> OnDemandModels::LoadAs(
-    const std::string& base_name, std::vector<FileIdentity> files,
+    const std::string& base_name, std::vector<FileIdentity> files, const ProgressListener& listener,
     const std::function<Status(const std::string& name)>& load) {
-  RETURN_IF_ERROR(MakeRoom());
+  RETURN_IF_ERROR(MakeRoom(listener));
   std::string name = base_name;
   for (uint32_t next = 2; core_.FindModel(name); ++next)
     name = fmt::format("{}-{}", base_name, next);
   Status done = load(name);
-  while (!done.has_value() && done.error().reason == Reason::kMemoryLimit && UnloadOne()) {
+  while (!done.has_value() && done.error().reason == Reason::kMemoryLimit && UnloadOne(listener)) {
     done = load(name);
   }
   RETURN_IF_ERROR(std::move(done));
   std::optional<ModelInfo> info = core_.FindModel(name);
+  if (info) info = core_.HoldModel(info->id);
   if (!info) {
     return Error{ErrorCode::kUnavailable, Reason::kDraining,
                  fmt::format("model `{}` was unloaded as soon as it was loaded", name)};
@@ -149,7 +154,7 @@ Result<ModelInfo> OnDemandModels::LoadAs(
   return *std::move(info);
 }
 
-Status OnDemandModels::MakeRoom() {
+Status OnDemandModels::MakeRoom(const ProgressListener& listener) {
   for (;;) {
     {
       MutexLock lock(mu_);
@@ -157,7 +162,7 @@ Status OnDemandModels::MakeRoom() {
       std::erase_if(loaded_, [&](const Loaded& each) { return !core_.ModelById(each.id); });
       if (loaded_.size() < options_.most) return Ok{};
     }
-    if (UnloadOne()) continue;
+    if (UnloadOne(listener)) continue;
     return Error{ErrorCode::kExhausted, Reason::kQuota,
                  fmt::format("{} models are loaded for clients and in use, which is the most: end "
                              "a client's session, or raise models.on_demand.most",
@@ -165,7 +170,23 @@ Status OnDemandModels::MakeRoom() {
   }
 }
 
-bool OnDemandModels::UnloadOne() {
+bool OnDemandModels::UnloadOne(const ProgressListener& listener) {
+  const auto deadline = std::chrono::steady_clock::now() + options_.patience;
+  ModelProgress waiting;
+  waiting.stage = "make room";
+  while (!UnloadIdle()) {
+    {
+      MutexLock lock(mu_);
+      if (loaded_.empty()) return false;
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (listener(waiting) == GoOn::kNo) return false;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return true;
+}
+
+bool OnDemandModels::UnloadIdle() {
   std::vector<Loaded> candidates;
   {
     MutexLock lock(mu_);

@@ -3,6 +3,7 @@
 
 #include <spdlog/logger.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -29,17 +30,20 @@ class OnDemandModels {
  public:
   struct Options {
     std::string store_root;
-    bool stores = true;     // load stores of the root
-    bool files = true;      // serve a client's files in place
-    uint32_t most = 2;      // models loaded here at one time
+    bool stores = true;  // load stores of the root
+    bool files = true;   // serve a client's files in place
+    uint32_t most = 2;   // models loaded here at one time
+    // How long a model in use is waited for when room is needed: its session may be ending.
+    std::chrono::milliseconds patience{1000};
     ModelOptions defaults;  // ram, policy and check of what is loaded here
   };
 
   OnDemandModels(Options options, ExpertCore& core, spdlog::logger& log);
 
-  // The model serves when this returns. Errors of OpenModelFiles and of a load, and: kNotFound,
-  // kUnknownModel with the fingerprint and what to do; kExhausted, kQuota when `most` are loaded
-  // and held; kCancelled when the listener says kNo while this waits for another load.
+  // The model, with its hold; it serves when this returns. Errors of OpenModelFiles and of a load,
+  // and: kNotFound, kUnknownModel with the fingerprint and what to do; kExhausted, kQuota when
+  // `most` are loaded and held; kCancelled when the listener says kNo while this waits for another
+  // load.
   Result<ModelInfo> Resolve(std::vector<UniqueFd> files, const ProgressListener& listener)
       EXCLUDES(mu_);
 
@@ -57,10 +61,13 @@ class OnDemandModels {
   Result<ModelInfo> LoadFiles(const OpenedModel& model, const ProgressListener& listener);
   // Runs `load` under a name that is free, once there is room for it.
   Result<ModelInfo> LoadAs(const std::string& base_name, std::vector<FileIdentity> files,
+                           const ProgressListener& listener,
                            const std::function<Status(const std::string& name)>& load)
       EXCLUDES(mu_);
-  Status MakeRoom() EXCLUDES(mu_);
-  bool UnloadOne() EXCLUDES(mu_);
+  Status MakeRoom(const ProgressListener& listener) EXCLUDES(mu_);
+  // False when all are in use and stay so for a while, or the listener says kNo.
+  bool UnloadOne(const ProgressListener& listener) EXCLUDES(mu_);
+  bool UnloadIdle() EXCLUDES(mu_);
   [[nodiscard]] Error NotServed(const OpenedModel& model) const;
 
   const Options options_;

@@ -131,6 +131,21 @@ TEST_CASE("Fast lane: the model is chosen by handle, then fingerprint, else the 
   CHECK(fixture.counters.totals().faults.at(Reason::kUnknownModel) == 3);
 }
 
+TEST_CASE("Fast lane: a model is in use until its session ends, and no longer", "[fastlane]") {
+  const LaneFixture fixture;
+  {
+    const Lane lane(fixture);
+    REQUIRE(lane.status == MOETIER_OK);
+    const Status refused = fixture.core->UnloadIfIdle("demo");
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().message == "model `demo` is in use");
+  }
+  REQUIRE(fixture.WaitForSessions(0));
+  const Status unloaded = fixture.core->UnloadIfIdle("demo");  // its page may be mapped still
+  INFO((unloaded ? "" : unloaded.error().message));
+  CHECK(unloaded.has_value());
+}
+
 TEST_CASE("Fast lane: files are for the resolver, which gets the client's own", "[fastlane]") {
   std::promise<void> asked;
   std::promise<void> go_on;
@@ -145,7 +160,7 @@ TEST_CASE("Fast lane: files are for the resolver, which gets the client's own", 
     }
     asked.set_value();
     may_go_on.wait();
-    return *made->core->FindModel("demo");
+    return *made->core->HoldModel(made->core->FindModel("demo")->id);
   };
   LaneFixture fixture(options);
   made = &fixture;

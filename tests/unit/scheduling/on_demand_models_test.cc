@@ -248,7 +248,9 @@ TEST_CASE("OnDemandModels: other files of the same fingerprint are not taken for
 
 TEST_CASE("OnDemandModels: the model that nobody holds and was asked for longest ago makes room",
           "[scheduling]") {
-  Bench bench;  // two at most
+  OnDemandModels::Options options;  // two at most
+  options.patience = {};
+  Bench bench(options);
   std::vector<std::string> paths;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     paths.push_back(bench.Model(fmt::format("{}.gguf", seed), seed));
@@ -282,10 +284,43 @@ TEST_CASE("OnDemandModels: the model that nobody holds and was asked for longest
   CHECK(bench.LoadedModels() == 2);
 }
 
+TEST_CASE("OnDemandModels: who only looks at a model does not hold it", "[scheduling]") {
+  OnDemandModels::Options options;
+  options.most = 1;
+  options.patience = {};
+  Bench bench(options);
+  const std::string first = bench.Model("first.gguf", 1);
+  const std::string second = bench.Model("second.gguf", 2);
+  const std::string name = bench.Serve({first}).name;
+  const std::vector<ModelInfo> listed = bench.core->ListModels();
+  const std::optional<ModelInfo> found = bench.core->FindModel(name);
+  const std::optional<ModelInfo> also_found = bench.core->ModelById(found->id);
+  (void)bench.Serve({second});
+  CHECK_FALSE(bench.core->FindModel(name).has_value());
+  CHECK_FALSE(bench.core->HoldModel(found->id).has_value());
+}
+
+TEST_CASE("OnDemandModels: a session that ends in time makes room", "[scheduling]") {
+  OnDemandModels::Options options;
+  options.most = 1;
+  Bench bench(options);
+  const std::string first = bench.Model("first.gguf", 1);
+  const std::string second = bench.Model("second.gguf", 2);
+  std::optional<ModelInfo> held = bench.Serve({first});
+  const auto ends_while_waited_for = [&](const ModelProgress& progress) {
+    if (progress.stage == "make room") held.reset();
+    return GoOn::kYes;
+  };
+  const Result<ModelInfo> served = bench.models->Resolve(Files({second}), ends_while_waited_for);
+  INFO((served ? "" : served.error().message));
+  CHECK(served.has_value());
+}
+
 TEST_CASE("OnDemandModels: a model that nobody holds makes room in memory, one in use does not",
           "[scheduling]") {
   OnDemandModels::Options options;
   options.defaults.ram_key = "models.on_demand.ram";
+  options.patience = {};
   Bench bench(options);
   const std::string first = bench.Model("first.gguf", 1);
   const std::string second = bench.Model("second.gguf", 2);
