@@ -31,8 +31,8 @@ Status Watch(int epoll, int descriptor, uint64_t number) {
   return Ok{};
 }
 
-Result<ModelInfo> NoResolver(const std::vector<UniqueFd>& /*files*/,
-                             const ProgressListener& /*listener*/) {
+Result<ResolvedFiles> NoResolver(const std::vector<UniqueFd>& /*files*/,
+                                 const std::function<bool()>& /*keep_going*/) {
   return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
                "this daemon does not find models by their files; name a loaded one"};
 }

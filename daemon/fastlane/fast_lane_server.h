@@ -30,7 +30,7 @@ namespace moetier {
 
 // Sessions over shared memory: accepts, shakes hands, sees clients go. Calls do not pass through
 // it: the executor looks at the pages itself.
-// Threads:  one of its own ("fastlane") and the FileResolver's. Start, BeginDrain and Stop from
+// Threads:  one of its own ("fastlane") and the FileResolver's two. Start, BeginDrain and Stop from
 // one. Lifetime: the core, the clock, the logger, the book and the counters outlive it. The caller
 // holds
 //           the StateLock.

@@ -1,6 +1,7 @@
 #include "daemon/scheduling/on_demand_models.h"
 
 #include <algorithm>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -43,21 +44,27 @@ Fallback NoChecksums(const OpenedModel& model) {
 OnDemandModels::OnDemandModels(Options options, ExpertCore& core, spdlog::logger& log)
     : options_(std::move(options)), core_(core), log_(log) {}
 
-Result<ModelInfo> OnDemandModels::Resolve(std::vector<UniqueFd> files,
-                                          const ProgressListener& listener) {
-  ASSIGN_OR_RETURN(const OpenedModel model, OpenModelFiles(std::move(files)));
+Result<ResolvedFiles> OnDemandModels::Resolve(std::vector<UniqueFd> files,
+                                              const std::function<bool()>& keep_going) {
+  ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(std::move(files), keep_going));
+  ResolvedFiles resolved;
+  resolved.model = FindServing(opened);
+  if (resolved.model) return resolved;
+  std::optional<StoreInfo> store = FindStore(opened.fingerprint);
+  if (!store && (!options_.files || opened.is_shell)) return NotServed(opened);
+  // Shared because a std::function is copyable and descriptors are not.
+  auto model = std::make_shared<const OpenedModel>(std::move(opened));
+  resolved.load = [this, model, store = std::move(store)](const ProgressListener& listener) {
+    return Load(*model, store, listener);
+  };
+  return resolved;
+}
+
+Result<ModelInfo> OnDemandModels::Load(const OpenedModel& model,
+                                       const std::optional<StoreInfo>& store,
+                                       const ProgressListener& listener) {
   if (std::optional<ModelInfo> info = FindServing(model)) return *std::move(info);
-  ModelProgress waiting;
-  waiting.stage = "wait";
-  const auto turn = turns_.Take([&] { return listener(waiting) == GoOn::kYes; });
-  if (!turn) return Error{ErrorCode::kCancelled, Reason::kCancelled, "stopped waiting for a load"};
-  // Somebody with the same files may have had the turn before us.
-  if (std::optional<ModelInfo> info = FindServing(model)) return *std::move(info);
-  if (const std::optional<StoreInfo> store = FindStore(model.fingerprint)) {
-    return LoadStore(*store, listener);
-  }
-  if (options_.files && !model.is_shell) return LoadFiles(model, listener);
-  return NotServed(model);
+  return store ? LoadStore(*store, listener) : LoadFiles(model, listener);
 }
 
 std::optional<ModelInfo> OnDemandModels::FindServing(const OpenedModel& model) {

@@ -12,7 +12,7 @@
 
 #include "base/mutex.h"
 #include "daemon/scheduling/expert_core.h"
-#include "daemon/scheduling/turns.h"
+#include "daemon/scheduling/resolved_files.h"
 #include "tiers/store/opened_model.h"
 #include "tiers/store/store_catalog.h"
 
@@ -24,8 +24,9 @@ namespace moetier {
 // another, the one that was asked for longest ago and that nobody holds (ModelInfo::hold) goes.
 // A fingerprint samples a file, so it does not prove what the whole file holds: a model served from
 // one client's files is given only to clients that bring those same files.
-// Threads:  any; loads run one at a time, on their callers' threads.
-// Lifetime: core and logger outlive it.
+// Threads:  Resolve from any. The loads that it gives are for one thread at a time: each looks
+//           first whether the one before has made its model serve.
+// Lifetime: core and logger outlive it; it outlives the loads.
 class OnDemandModels {
  public:
   struct Options {
@@ -40,12 +41,10 @@ class OnDemandModels {
 
   OnDemandModels(Options options, ExpertCore& core, spdlog::logger& log);
 
-  // The model, with its hold; it serves when this returns. Errors of OpenModelFiles and of a load,
-  // and: kNotFound, kUnknownModel with the fingerprint and what to do; kExhausted, kQuota when
-  // `most` are loaded and held; kCancelled when the listener says kNo while this waits for another
-  // load.
-  Result<ModelInfo> Resolve(std::vector<UniqueFd> files, const ProgressListener& listener)
-      EXCLUDES(mu_);
+  // Errors of OpenModelFiles, and kNotFound, kUnknownModel with the fingerprint and what to do. The
+  // load's errors are those of a load, and kExhausted, kQuota when `most` are loaded and held.
+  Result<ResolvedFiles> Resolve(std::vector<UniqueFd> files,
+                                const std::function<bool()>& keep_going) EXCLUDES(mu_);
 
  private:
   struct Loaded {
@@ -55,6 +54,8 @@ class OnDemandModels {
     uint64_t asked = 0;               // the larger the later
   };
 
+  Result<ModelInfo> Load(const OpenedModel& model, const std::optional<StoreInfo>& store,
+                         const ProgressListener& listener) EXCLUDES(mu_);
   std::optional<ModelInfo> FindServing(const OpenedModel& model) EXCLUDES(mu_);
   [[nodiscard]] std::optional<StoreInfo> FindStore(uint64_t fingerprint) const;
   Result<ModelInfo> LoadStore(const StoreInfo& store, const ProgressListener& listener);
@@ -73,7 +74,6 @@ class OnDemandModels {
   const Options options_;
   ExpertCore& core_;
   spdlog::logger& log_;
-  Turns turns_;  // held while models are loaded or unloaded here
   Mutex mu_;
   std::vector<Loaded> loaded_ GUARDED_BY(mu_);
   uint64_t asked_ GUARDED_BY(mu_) = 0;

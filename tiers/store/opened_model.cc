@@ -102,7 +102,8 @@ Status FindFingerprint(OpenedModel& model) {
 
 }  // namespace
 
-Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files) {
+Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files,
+                                   const std::function<bool()>& keep_going) {
   if (files.empty() || files.size() > kMaxOpenedFiles) {
     return Error{ErrorCode::kInvalidArgument, Reason::kBadGguf,
                  fmt::format("{} model files were given, 1 to {} are allowed", files.size(),
@@ -112,6 +113,9 @@ Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files) {
   std::vector<GgufFile> headers;
   uint64_t header_bytes = 0;
   for (const UniqueFd& fd : files) {
+    if (!keep_going()) {
+      return Error{ErrorCode::kCancelled, Reason::kCancelled, "stopped reading model files"};
+    }
     ASSIGN_OR_RETURN(OpenedFile file, OpenOne(fd.get(), kMaxHeaderBytes - header_bytes));
     header_bytes += std::min(file.gguf.header.data_offset, kMaxHeaderBytes - header_bytes);
     headers.push_back(std::move(file.gguf));

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -36,8 +37,9 @@ inline constexpr size_t kMaxOpenedFiles = 64;
 // anyone: each must be a regular file that is open for reading (so that nobody has us read what he
 // may not), all headers together are bounded, every shard must be given, in any order. Errors name
 // the file: kInvalidArgument for what is no such file, else as GgufModel::Open, ReadMoeModel and
-// ModelFingerprint.
-Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files);
+// ModelFingerprint; kCancelled once `keep_going`, asked between files, says false.
+Result<OpenedModel> OpenModelFiles(
+    std::vector<UniqueFd> files, const std::function<bool()>& keep_going = [] { return true; });
 
 }  // namespace moetier
 

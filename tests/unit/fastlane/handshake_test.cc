@@ -152,15 +152,20 @@ TEST_CASE("Fast lane: files are for the resolver, which gets the client's own", 
   std::shared_future<void> may_go_on(go_on.get_future());
   FastLaneServer::Options options = LaneFixture::DefaultOptions();
   LaneFixture* made = nullptr;
-  options.resolve_files = [&](std::vector<UniqueFd> files,
-                              const ProgressListener& /*listener*/) -> Result<ModelInfo> {
+  options.resolve_files =
+      [&](std::vector<UniqueFd> files,
+          const std::function<bool()>& /*keep_going*/) -> Result<ResolvedFiles> {
     struct stat info {};
     if (files.size() != 1 || fstat(files[0].get(), &info) != 0 || info.st_size != 5) {
       return Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "not these"};
     }
-    asked.set_value();
-    may_go_on.wait();
-    return *made->core->HoldModel(made->core->FindModel("demo")->id);
+    ResolvedFiles resolved;
+    resolved.load = [&](const ProgressListener& /*listener*/) -> Result<ModelInfo> {
+      asked.set_value();
+      may_go_on.wait();
+      return *made->core->HoldModel(made->core->FindModel("demo")->id);
+    };
+    return resolved;
   };
   LaneFixture fixture(options);
   made = &fixture;
@@ -189,8 +194,8 @@ TEST_CASE("Fast lane: a resolver's refusal reaches the client, and none is NOT_Y
     CHECK(refusal.code == kUnimplemented);
     CHECK(refusal.reason == Number(Reason::kNotYet));
   }
-  options.resolve_files = [](const std::vector<UniqueFd>&, const ProgressListener&) {
-    return Result<ModelInfo>(Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "no GGUF"});
+  options.resolve_files = [](const std::vector<UniqueFd>&, const std::function<bool()>&) {
+    return Result<ResolvedFiles>(Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "no GGUF"});
   };
   const LaneFixture fixture(options);
   CHECK(Refused(fixture, hello, files).text == "no GGUF");
@@ -201,12 +206,27 @@ TEST_CASE("Fast lane: a client that leaves while its files are resolved stops th
   std::promise<void> asked;
   std::promise<void> stopped;
   FastLaneServer::Options options = LaneFixture::DefaultOptions();
-  options.resolve_files = [&](const std::vector<UniqueFd>&, const ProgressListener& listener) {
+  const auto work = [&](const std::function<bool()>& keep_going) {
     asked.set_value();
-    while (listener({}) == GoOn::kYes) usleep(1000);
+    while (keep_going()) usleep(1000);
     stopped.set_value();
-    return Result<ModelInfo>(Error{ErrorCode::kCancelled, Reason::kCancelled, "gave up"});
+    return Error{ErrorCode::kCancelled, Reason::kCancelled, "gave up"};
   };
+  SECTION("by reading") {
+    options.resolve_files = [&](const std::vector<UniqueFd>&,
+                                const std::function<bool()>& keep_going) {
+      return Result<ResolvedFiles>(work(keep_going));
+    };
+  }
+  SECTION("by a load") {
+    options.resolve_files = [&](const std::vector<UniqueFd>&, const std::function<bool()>&) {
+      ResolvedFiles resolved;
+      resolved.load = [&](const ProgressListener& listener) -> Result<ModelInfo> {
+        return work([&] { return listener({}) == GoOn::kYes; });
+      };
+      return Result<ResolvedFiles>(std::move(resolved));
+    };
+  }
   const LaneFixture fixture(options);
   const std::array<int, 1> files = {0};
   moetier_wire_hello hello = RawLane::GoodHello();

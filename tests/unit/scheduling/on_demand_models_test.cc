@@ -63,7 +63,13 @@ class Bench {
     return summary->directory;
   }
   Result<ModelInfo> Resolve(const std::vector<std::string>& paths) {
-    return models->Resolve(Files(paths), Continue);
+    return Resolve(paths, Continue);
+  }
+  Result<ModelInfo> Resolve(const std::vector<std::string>& paths,
+                            const ProgressListener& listener) {
+    ASSIGN_OR_RETURN(ResolvedFiles resolved, models->Resolve(Files(paths), [] { return true; }));
+    if (resolved.model) return *std::move(resolved.model);
+    return resolved.load(listener);
   }
   ModelInfo Serve(const std::vector<std::string>& paths) {
     Result<ModelInfo> info = Resolve(paths);
@@ -219,14 +225,18 @@ TEST_CASE("OnDemandModels: what cannot be served names the fingerprint and the i
 TEST_CASE("OnDemandModels: clients with the same files at once load them once", "[scheduling]") {
   Bench bench;
   const std::string model = bench.Model("model.gguf");
-  std::atomic<int> served = 0;
+  std::vector<std::function<Result<ModelInfo>(const ProgressListener&)>> loads(6);
   {
     std::vector<std::jthread> clients;
-    for (int i = 0; i < 6; ++i) {
-      clients.emplace_back([&] { served += bench.Resolve({model}).has_value() ? 1 : 0; });
+    for (auto& load : loads) {
+      clients.emplace_back(
+          [&] { load = bench.models->Resolve(Files({model}), [] { return true; })->load; });
     }
   }
-  CHECK(served == 6);
+  for (const auto& load : loads) {
+    REQUIRE(load);  // none of them served when the files were read
+    CHECK(load(Continue).has_value());
+  }
   CHECK(bench.LoadedModels() == 1);
 }
 
@@ -311,7 +321,7 @@ TEST_CASE("OnDemandModels: a session that ends in time makes room", "[scheduling
     if (progress.stage == "make room") held.reset();
     return GoOn::kYes;
   };
-  const Result<ModelInfo> served = bench.models->Resolve(Files({second}), ends_while_waited_for);
+  const Result<ModelInfo> served = bench.Resolve({second}, ends_while_waited_for);
   INFO((served ? "" : served.error().message));
   CHECK(served.has_value());
 }
@@ -368,7 +378,7 @@ TEST_CASE("OnDemandModels: no descriptor is left, whether a client is served or 
     std::vector<UniqueFd> pipe;
     pipe.emplace_back(ends[0]);
     pipe.emplace_back(ends[1]);
-    CHECK_FALSE(bench.models->Resolve(std::move(pipe), Continue).has_value());
+    CHECK_FALSE(bench.models->Resolve(std::move(pipe), [] { return true; }).has_value());
   }
   CHECK(OpenDescriptors() == before);
   const std::string name = bench.Serve({model}).name;
@@ -377,8 +387,7 @@ TEST_CASE("OnDemandModels: no descriptor is left, whether a client is served or 
   CHECK(OpenDescriptors() == before);
 }
 
-TEST_CASE("OnDemandModels: a client that gives up waiting for another's load is let go",
-          "[scheduling]") {
+TEST_CASE("Turns: who gives up waiting for another's turn is let go", "[scheduling]") {
   Turns turns;
   std::optional<Turns::Turn> held = turns.Take([] { return true; });
   REQUIRE(held.has_value());

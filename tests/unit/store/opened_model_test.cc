@@ -66,6 +66,18 @@ TEST_CASE("OpenModelFiles: shards in any order, of any name, give the fingerprin
   }
 }
 
+TEST_CASE("OpenModelFiles: who gives up is asked between two files", "[store]") {
+  const testing::TempFolder folder;
+  const auto paths = testing::MakeMoeGguf({}).WriteShards(folder.path(), "model", 3);
+  std::vector<UniqueFd> files;
+  for (const std::string& path : paths) files.push_back(Open(path));
+  int asked = 0;
+  const auto model = OpenModelFiles(std::move(files), [&] { return ++asked < 2; });
+  REQUIRE_FALSE(model.has_value());
+  CHECK(model.error().code == ErrorCode::kCancelled);
+  CHECK(asked == 2);
+}
+
 TEST_CASE("OpenModelFiles: a shell gives the fingerprint that it names", "[store]") {
   const testing::TempFolder folder;
   const std::string path = folder.File("model.gguf");
