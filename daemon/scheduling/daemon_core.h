@@ -40,6 +40,10 @@ struct ModelInfo {
   std::shared_ptr<const void> hold{};
 };
 
+// From files that a client opened: a fingerprint samples a file, so it does not prove what the rest
+// of that file holds, and only who brings the same files, or asks by name, gets the model.
+inline bool BroughtByClient(const ModelInfo& model) { return model.directory.empty(); }
+
 struct LoadSpec {
   std::string name;
   std::string directory;           // already checked against the configured roots

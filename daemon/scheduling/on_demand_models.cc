@@ -18,7 +18,9 @@ bool IsServing(const ModelInfo& info, uint64_t fingerprint) {
   return info.state == ModelState::kReady && info.fingerprint == fingerprint;
 }
 
-// No copy of the weights is better than one without checksums, and one without a kernel is none.
+// The lower the better: records laid out for the kernels, then the model's own file, then a copy of
+// it in its own types. A layer without a kernel is no matter here: OpenModelFiles refuses a model
+// that has one, and no shell is made of it.
 int Preference(StoreKind kind) {
   switch (kind) {
     case StoreKind::kPackedRows16:
@@ -73,11 +75,12 @@ std::optional<ModelInfo> OnDemandModels::FindServing(const OpenedModel& model) {
   for (const ModelInfo& info : list) {
     if (!IsServing(info, model.fingerprint)) continue;
     const auto ours = std::ranges::find(loaded_, info.id, &Loaded::id);
-    if (ours != loaded_.end()) {
-      if (!ours->files.empty() && ours->files != model.identities) continue;
-      ours->asked = ++asked_;
-    }
-    if (std::optional<ModelInfo> held = core_.HoldModel(info.id)) return held;
+    const bool known = ours != loaded_.end();
+    if (BroughtByClient(info) && (!known || ours->files != model.identities)) continue;
+    std::optional<ModelInfo> held = core_.HoldModel(info.id);
+    if (!held) continue;
+    if (known) ours->asked = ++asked_;
+    return held;
   }
   return std::nullopt;
 }

@@ -4,13 +4,6 @@
 #include <vector>
 
 namespace moetier {
-namespace {
-
-// From files that a client opened: a fingerprint samples a file, so it does not prove what the rest
-// of that file holds, and only who brings the same files, or asks by name, gets the model.
-bool BroughtByClient(const ModelInfo& model) { return model.directory.empty(); }
-
-}  // namespace
 
 Result<ModelInfo> ChooseModel(DaemonCore& core, const std::string& name) {
   std::optional<ModelInfo> model;

@@ -183,6 +183,15 @@ TEST_CASE("OnDemandModels: a loaded model of the fingerprint serves, else a stor
     REQUIRE(WriteShell({.model_path = model, .output_path = shell}, HostFileSystem()));
     CHECK(bench.Serve({shell}).directory == directory);
   }
+  SECTION("a store of the source layout, which computes as well") {
+    std::filesystem::remove_all(directory);
+    REQUIRE(ImportModel(
+        {.model_path = model, .store_root = bench.root, .form = kernels::RecordForm::kSource},
+        HostFileSystem(), nullptr));
+    const ModelInfo info = bench.Serve({model});
+    CHECK(info.store_kind == StoreKind::kPackedSource);
+    CHECK(bench.Outputs(info).size() == info.geometry->layers.size());
+  }
   SECTION("a damaged store is passed over") {
     std::filesystem::resize_file(directory + "/experts-0.bin", 100);
     CHECK(bench.Serve({model}).directory.empty());
@@ -254,6 +263,20 @@ TEST_CASE("OnDemandModels: other files of the same fingerprint are not taken for
   CHECK(second.id != first.id);
   CHECK(second.name == first.name + "-2");
   CHECK(bench.Serve({bench.folder.File("link.gguf")}).id == first.id);
+}
+
+TEST_CASE("OnDemandModels: a model from files that are not known is given to nobody",
+          "[scheduling]") {
+  // As between the end of a load and its entry here: the core lists the model already.
+  Bench bench;
+  const std::string mine = bench.Model("mine.gguf");
+  OnDemandModels other({}, *bench.core, bench.log);
+  Result<ResolvedFiles> resolved = other.Resolve(Files({mine}), [] { return true; });
+  REQUIRE((resolved && resolved->load));
+  const ModelInfo first = resolved->load(Continue).value();
+  const ModelInfo second = bench.Serve({mine});
+  CHECK(second.fingerprint == first.fingerprint);
+  CHECK(second.id != first.id);
 }
 
 TEST_CASE("OnDemandModels: the model that nobody holds and was asked for longest ago makes room",
