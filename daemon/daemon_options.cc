@@ -142,6 +142,7 @@ FastLaneServer::Options FastLaneOptions(const DaemonConfig& config) {
   options.max_sessions = config.fast_lane.max_sessions;
   options.max_rows = config.fast_lane.max_rows;
   options.max_in_flight = config.fast_lane.max_in_flight;
+  options.memory = config.fast_lane.memory;
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -41,6 +42,7 @@ class FastLaneServer {
     uint32_t max_sessions = 64;
     uint32_t max_rows = 512;     // the most that a session is granted
     uint32_t max_in_flight = 4;  // likewise
+    Bytes memory = 2_GiB;        // the pages of all sessions together
     std::string version;
     std::chrono::milliseconds hello_patience{5000};  // from connecting to HELLO
     ModelResolver resolve_files;                     // empty: models are not found by their files
@@ -83,6 +85,7 @@ class FastLaneServer {
   Status ResolveFiles(uint64_t number, Connection& connection, std::vector<UniqueFd> files);
   void Conclude(uint64_t number, const Result<ModelInfo>& model);
   Status CheckRoom() const;
+  Status CheckMemory(const LaneShape& shape) const;
   Status Grant(Connection& connection, ModelInfo model);
   [[nodiscard]] LaneShape ShapeFor(const Hello& hello, const ModelInfo& model) const;
   bool SendGrant(const Connection& connection, int doorbell) const;

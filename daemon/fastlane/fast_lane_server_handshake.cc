@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/text_size.h"
 #include "daemon/fastlane/fast_lane_server.h"
 #include "daemon/transport/model_choice.h"
 
@@ -81,6 +82,24 @@ Status FastLaneServer::CheckRoom() const {
   return Ok{};
 }
 
+Status FastLaneServer::CheckMemory(const LaneShape& shape) const {
+  Bytes granted;
+  for (const auto& [number, connection] : connections_) {
+    if (connection.ring != nullptr) granted += Bytes(connection.ring->page().layout().page_bytes);
+  }
+  for (const auto& ring : closing_) granted += Bytes(ring->page().layout().page_bytes);
+  const Bytes page(PlanLane(shape).page_bytes);
+  const Bytes left = options_.memory - std::min(granted, options_.memory);
+  if (page <= left) return Ok{};
+  return Error{
+      ErrorCode::kExhausted, Reason::kQuota,
+      fmt::format("the session's memory would be {} ({} calls of {} rows of {} values), {} "
+                  "of {} are left beside {} sessions: raise fastlane.memory, or lower "
+                  "fastlane.max_rows or fastlane.max_in_flight",
+                  FormatSize(page), shape.slots, shape.max_rows, shape.max_hidden, FormatSize(left),
+                  FormatSize(options_.memory), sessions_)};
+}
+
 LaneShape FastLaneServer::ShapeFor(const Hello& hello, const ModelInfo& model) const {
   const auto wanted = [](uint32_t value, uint32_t most) {
     return value == 0 ? most : std::min(value, most);
@@ -97,7 +116,9 @@ LaneShape FastLaneServer::ShapeFor(const Hello& hello, const ModelInfo& model) c
 
 Status FastLaneServer::Grant(Connection& connection, ModelInfo model) {
   RETURN_IF_ERROR(CheckRoom());
-  ASSIGN_OR_RETURN(LanePage page, LanePage::Create(ShapeFor(connection.hello, model)));
+  const LaneShape wanted = ShapeFor(connection.hello, model);
+  RETURN_IF_ERROR(CheckMemory(wanted));
+  ASSIGN_OR_RETURN(LanePage page, LanePage::Create(wanted));
   UniqueFd doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell) return ErrnoError(errno, "make a session's doorbell: eventfd");
   const int doorbell_number = doorbell.get();

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+#include <optional>
 
+#include "base/text_size.h"
 #include "tests/support/lane_fixture.h"
 #include "tests/support/raw_lane.h"
 
@@ -43,6 +45,14 @@ constexpr uint32_t kUnimplemented = 12;
 constexpr uint32_t kUnavailable = 14;
 
 uint32_t Number(Reason reason) { return static_cast<uint32_t>(reason); }
+
+bool AttachesSoon(const LaneFixture& fixture) {
+  for (int i = 0; i < 1000; ++i) {
+    if (Lane(fixture).status == MOETIER_OK) return true;
+    usleep(10'000);
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -144,6 +154,43 @@ TEST_CASE("Fast lane: a model is in use until its session ends, and no longer", 
   const Status unloaded = fixture.core->UnloadIfIdle("demo");  // its page may be mapped still
   INFO((unloaded ? "" : unloaded.error().message));
   CHECK(unloaded.has_value());
+}
+
+TEST_CASE("Fast lane: the memory of all sessions together is bounded", "[fastlane]") {
+  LaneShape shape;
+  {
+    const LaneFixture unbounded;
+    const Lane lane(unbounded);
+    shape = {.slots = lane.grant().max_in_flight,
+             .max_rows = lane.grant().max_rows,
+             .max_top_k = lane.grant().max_top_k,
+             .max_hidden = lane.grant().max_hidden};
+  }
+  const Bytes page(PlanLane(shape).page_bytes);
+  REQUIRE(page > 64_KiB);
+  FastLaneServer::Options options = LaneFixture::DefaultOptions();
+  options.memory = page * 2 + 64_KiB;
+  const LaneFixture fixture(options);
+  std::optional<Lane> first(std::in_place, fixture);
+  const Lane second(fixture);
+  REQUIRE(first->status == MOETIER_OK);
+  REQUIRE(second.status == MOETIER_OK);
+  const Lane third(fixture);
+  CHECK(third.status == MOETIER_REFUSED);
+  CHECK(third.error.code == kExhausted);
+  CHECK(third.error.reason == Number(Reason::kQuota));
+  CHECK(third.error.text ==
+        fmt::format("the session's memory would be {} (4 calls of 64 rows of {} values), {} of {} "
+                    "are left beside 2 sessions: raise fastlane.memory, or lower fastlane.max_rows "
+                    "or fastlane.max_in_flight",
+                    FormatSize(page), shape.max_hidden, FormatSize(64_KiB),
+                    FormatSize(options.memory)));
+  moetier_attach little{};
+  little.max_rows = 1;
+  little.max_in_flight = 1;
+  CHECK(Lane(fixture, little).status == MOETIER_OK);
+  first.reset();
+  CHECK(AttachesSoon(fixture));  // once the first's page is unmapped
 }
 
 TEST_CASE("Fast lane: files are for the resolver, which gets the client's own", "[fastlane]") {

@@ -51,6 +51,7 @@ TEST_CASE("DaemonConfig: both ends of every range start a daemon, what lies beyo
       {"fastlane: {max_rows: ", "}", {"1", "8192"}, {"0", "8193"}},
       {"fastlane: {max_in_flight: ", "}", {"1", "256"}, {"0", "257"}},
       {"fastlane: {spin_us: ", "}", {"0", "10000"}, {"10001"}},
+      {"fastlane: {memory: ", "}", {"1MiB", "1024GiB"}, {"1048575", "1025GiB", "0"}},
       {"models: {on_demand: {most: ", "}}", {"1", "64"}, {"0", "65"}},
       {"socket: {mode: ", "}", {"0200", "0777"}, {"0000", "1000"}},
   };
