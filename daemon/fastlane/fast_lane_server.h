@@ -48,6 +48,8 @@ class FastLaneServer {
     ModelResolver resolve_files;                     // empty: models are not found by their files
   };
 
+  static constexpr size_t kMaxSilent = 64;  // connections without HELLO; the oldest is dropped
+
   static Result<std::unique_ptr<FastLaneServer>> Start(DaemonCore& core, const Clock& clock,
                                                        spdlog::logger& log, SessionBook& book,
                                                        ReplyCounters& counters, Options options);

@@ -19,11 +19,7 @@ void FastLaneServer::OnHello(uint64_t number, Connection& connection, LaneMessag
 }
 
 Status FastLaneServer::TakeHello(uint64_t number, Connection& connection, LaneMessage message) {
-  if (message.cut) {
-    return Error{ErrorCode::kInvalidArgument, Reason::kTooLarge,
-                 fmt::format("HELLO: more than {} bytes or {} files", MOETIER_WIRE_MAX_MESSAGE,
-                             MOETIER_WIRE_MAX_FILES)};
-  }
+  RETURN_IF_ERROR(CheckWhole(message));
   ASSIGN_OR_RETURN(connection.hello, ParseHello(message.bytes));
   const Hello& hello = connection.hello;
   if (hello.file_count != message.files.size()) {

@@ -85,6 +85,22 @@ TEST_CASE("OddSettings: a root that is no directory is named", "[process]") {
   CHECK_THAT(odd[0], Catch::StartsWith("models.roots: " + folder.File("gone")));
 }
 
+TEST_CASE("OpenFilesNeeded: counts all that clients can make the daemon hold", "[process]") {
+  DaemonConfig config;
+  config.limits.sessions = 1;
+  config.fast_lane.enabled = false;
+  CHECK(OpenFilesNeeded(config) == 64 + 1);
+  config.models.resize(2);
+  CHECK(OpenFilesNeeded(config) == 64 + 1 + 2 * 16);
+  config.fast_lane = {.enabled = true, .max_sessions = 3};
+  config.on_demand = {.stores = true, .files = false, .most = 2};
+  // 64 silent connections and 34 whose files are read; the 64 files of a HELLO and 128 that wait.
+  const uint64_t without_files = OpenFilesNeeded(config);
+  CHECK(without_files == 64 + 1 + 2 * 16 + 3 * 4 + 64 + 34 + 64 + 128 + 2 * 16);
+  config.on_demand.files = true;  // a brought model may have 64 shards
+  CHECK(OpenFilesNeeded(config) == without_files + 2 * (64 - 16));
+}
+
 TEST_CASE("RowsAboveMessage: rows that no message can hold are named with what would do",
           "[process]") {
   ModelGeometry geometry;
