@@ -168,6 +168,7 @@ bool FastLaneServer::SendGrant(const Connection& connection, int doorbell) const
   PutText(grant.model, ring.model().name);
   PutText(grant.arithmetic, ring.model().arithmetic);
   PutText(grant.daemon_version, options_.version);
+  grant.activation = WireActivation(*ring.model().geometry);
   const std::array<int, 2> files = {ring.page().descriptor(), doorbell};
   return SendOnLane(connection.socket.get(), std::as_bytes(std::span(&grant, 1)), files);
 }

@@ -67,7 +67,7 @@ TEST_CASE("Fast lane: a HELLO that is none is refused with what is wrong", "[fas
   hello = RawLane::GoodHello();
   hello.head.major = 2;
   CHECK(Refused(fixture, hello).text ==
-        "HELLO: version 2.0; this daemon speaks 1.0: update the older of daemon and client");
+        "HELLO: version 2.0; this daemon speaks 1.1: update the older of daemon and client");
   hello = RawLane::GoodHello();
   hello.head.size = 9;
   const Refusal shape = Refused(fixture, hello);
@@ -154,6 +154,26 @@ TEST_CASE("Fast lane: a model is in use until its session ends, and no longer", 
   const Status unloaded = fixture.core->UnloadIfIdle("demo");  // its page may be mapped still
   INFO((unloaded ? "" : unloaded.error().message));
   CHECK(unloaded.has_value());
+}
+
+TEST_CASE("Fast lane: the grant says the model's activation, unknown if layers differ",
+          "[fastlane]") {
+  const LaneFixture fixture;
+  const Lane lane(fixture);
+  REQUIRE(lane.status == MOETIER_OK);
+  ModelGeometry geometry = *fixture.core->FindModel("demo")->geometry;
+  CHECK(lane.grant().activation == MOETIER_SWIGLU);
+  CHECK(lane.grant().activation == WireActivation(geometry));
+  REQUIRE(geometry.layers.size() > 1);
+  geometry.layers[1].shape.activation = kernels::Activation::kGeGlu;
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_ACTIVATION_UNKNOWN);
+  geometry.layers.erase(geometry.layers.begin() + 2, geometry.layers.end());
+  geometry.layers.erase(geometry.layers.begin());
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_GEGLU);
+  geometry.layers[0].shape.activation = kernels::Activation::kSwiGluClamped;
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_SWIGLU_CLAMPED);
+  geometry.layers.clear();
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_ACTIVATION_UNKNOWN);
 }
 
 TEST_CASE("Fast lane: the memory of all sessions together is bounded", "[fastlane]") {
