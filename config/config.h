@@ -101,6 +101,7 @@ struct FastLaneConfig {
   uint32_t max_rows = 512;     // rows in one call
   uint32_t max_in_flight = 4;  // unanswered calls of one session
   uint32_t spin_us = 20;       // before the executor sleeps; 0 = at once
+  Bytes memory = 2_GiB;        // the pages of all sessions together
   friend bool operator==(const FastLaneConfig&, const FastLaneConfig&) = default;
 };
 

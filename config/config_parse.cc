@@ -203,12 +203,16 @@ Status ReadLimits(const ConfigNode& node, const ConfigPlace& place, LimitsConfig
 }
 
 Status ReadFastLane(const ConfigNode& node, const ConfigPlace& place, FastLaneConfig& lane) {
+  const auto memory = [](std::string_view text, const ConfigPlace& here) {
+    return ParseByteLimit(text, 1_MiB, 1024_GiB, here);
+  };
   const std::array fields = {
       ConfigField{"enabled", Bool(lane.enabled)},
       ConfigField{"max_sessions", Count(lane.max_sessions, 1, 1024)},
       ConfigField{"max_rows", Count(lane.max_rows, 1, 8192)},
       ConfigField{"max_in_flight", Count(lane.max_in_flight, 1, 256)},
       ConfigField{"spin_us", Count(lane.spin_us, 0, 10000)},
+      ConfigField{"memory", Into(lane.memory, "a size", memory)},
   };
   return ReadMap(node, place, fields);
 }

@@ -142,16 +142,26 @@ FastLaneServer::Options FastLaneOptions(const DaemonConfig& config) {
   options.max_sessions = config.fast_lane.max_sessions;
   options.max_rows = config.fast_lane.max_rows;
   options.max_in_flight = config.fast_lane.max_in_flight;
+  options.memory = config.fast_lane.memory;
   return options;
 }
 
 uint64_t OpenFilesNeeded(const DaemonConfig& config) {
-  constexpr uint64_t kOwn = 64 + MOETIER_WIRE_MAX_FILES;  // gRPC's, the reader's, a hello's files
-  constexpr uint64_t kAModel = 16;                        // the files of a store
-  constexpr uint64_t kALane = 4;                          // its socket, memory and two events
-  const uint64_t lanes = config.fast_lane.enabled ? config.fast_lane.max_sessions : 0;
-  const uint64_t models = config.models.size() + config.on_demand.most;
-  return kOwn + config.limits.sessions + kALane * lanes + kAModel * models;
+  constexpr uint64_t kOwn = 64;     // gRPC's, the reader's
+  constexpr uint64_t kAModel = 16;  // the files of a store
+  constexpr uint64_t kALane = 4;    // its socket, memory and two events
+  // Those that wait or load on the resolver's two threads, and the silent ones.
+  constexpr uint64_t kConnections =
+      FastLaneServer::kMaxSilent + 2 * (FileResolver::kMaxWaiting + 1);
+  // One HELLO's, beside those that wait.
+  constexpr uint64_t kFiles = MOETIER_WIRE_MAX_FILES + FileResolver::kMaxWaitingFiles;
+  uint64_t needed = kOwn + config.limits.sessions + kAModel * config.models.size();
+  if (config.fast_lane.enabled) {
+    const uint64_t brought = config.on_demand.files ? MOETIER_WIRE_MAX_FILES : kAModel;
+    needed += kALane * config.fast_lane.max_sessions + kConnections + kFiles +
+              brought * config.on_demand.most;
+  }
+  return needed;
 }
 
 std::vector<std::string> OddSettings(const DaemonConfig& config) {

@@ -157,8 +157,8 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
     FastLaneServer::Options lane_options = FastLaneOptions(config);
     lane_options.version = MOETIER_VERSION;
     lane_options.resolve_files = [&](std::vector<UniqueFd> files,
-                                     const ProgressListener& listener) {
-      return on_demand.Resolve(std::move(files), listener);
+                                     const std::function<bool()>& keep_going) {
+      return on_demand.Resolve(std::move(files), keep_going);
     };
     ASSIGN_OR_RETURN(fast_lane, FastLaneServer::Start(*core, clock, log, sessions, counters,
                                                       std::move(lane_options)));

@@ -207,9 +207,9 @@ static moetier_status receive_answer(handshake* shake) {
   }
   const bool granted = answer.head.kind == MOETIER_WIRE_GRANT &&
                        answer.head.major == MOETIER_WIRE_MAJOR &&
-                       (size_t)length >= sizeof answer.grant && shake->received[1] >= 0;
+                       (size_t)length >= MOETIER_WIRE_GRANT_1_0 && shake->received[1] >= 0;
   if (!granted) return protocol_error(shake);
-  shake->grant = answer.grant;
+  shake->grant = answer.grant; /* what an older daemon did not send is 0 */
   return MOETIER_OK;
 }
 

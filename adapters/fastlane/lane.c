@@ -104,6 +104,7 @@ moetier_status lane_open(const moetier_wire_grant* grant, int socket, int page_f
   lane->grant.arithmetic = lane->wire.arithmetic;
   lane->grant.daemon_version = lane->wire.daemon_version;
   lane->grant.socket = lane->socket_path;
+  lane->grant.activation = lane->wire.activation;
   *out = lane;
   return MOETIER_OK;
 }

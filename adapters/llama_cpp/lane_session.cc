@@ -55,6 +55,32 @@ moetier_layer_call CallOf(const LayerMatch& layer) {
   return call;
 }
 
+moetier_activation ActivationOf(const LayerMatch& layer) {
+  switch (layer.activation) {
+    case kernels::Activation::kSwiGlu:
+      return MOETIER_SWIGLU;
+    case kernels::Activation::kGeGlu:
+      return MOETIER_GEGLU;
+    case kernels::Activation::kSwiGluClamped:
+      return MOETIER_SWIGLU_CLAMPED;
+  }
+  return MOETIER_ACTIVATION_UNKNOWN;
+}
+
+// As `moetierctl import --activation` takes it.
+const char* ActivationName(uint32_t activation) {
+  switch (activation) {
+    case MOETIER_SWIGLU:
+      return "swiglu";
+    case MOETIER_GEGLU:
+      return "geglu";
+    case MOETIER_SWIGLU_CLAMPED:
+      return "swiglu_clamped";
+    default:
+      return "an activation that the plug-in does not know";
+  }
+}
+
 ErrorCode CodeOf(moetier_status status) {
   switch (status) {
     case MOETIER_UNREACHABLE:
@@ -71,6 +97,18 @@ ErrorCode CodeOf(moetier_status status) {
 }
 
 }  // namespace
+
+Status CheckActivation(const moetier_grant& grant, const LayerMatch& layer) {
+  const moetier_activation wanted = ActivationOf(layer);
+  if (grant.activation == MOETIER_ACTIVATION_UNKNOWN || grant.activation == wanted) return Ok{};
+  const char* const name = ActivationName(wanted);
+  return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
+               fmt::format("layer {} of the engine's graph has the activation {}, moetierd at {} "
+                           "serves model {} with {}: unload it there and import it again, with "
+                           "--activation {} if its architecture is unknown",
+                           layer.layer, name, grant.socket, grant.model,
+                           ActivationName(grant.activation), name)};
+}
 
 Status LaneSession::Attach() {
   const std::vector<int> descriptors = files_.Descriptors();
@@ -118,6 +156,7 @@ Error LaneSession::Explain(const LayerMatch& layer, moetier_status status,
 Status LaneSession::Compute(const LayerMatch& layer) {
   if (layer.experts->ne[1] == 0) return Ok{};
   if (lane_ == nullptr) RETURN_IF_ERROR(Attach());
+  RETURN_IF_ERROR(CheckActivation(*moetier_lane_grant(lane_.get()), layer));
   moetier_layer_call call = CallOf(layer);
   const bool aside =
       call.rows > moetier_lane_grant(lane_.get())->max_rows && WritesOverInputs(layer);

@@ -13,6 +13,9 @@
 
 namespace moetier::ggml {
 
+// Refuses a layer whose activation is not the granted model's; a daemon that does not say passes.
+Status CheckActivation(const moetier_grant& grant, const LayerMatch& layer);
+
 // One session with moetierd, for one model. Attaches at the first call, and again at the call after
 // one that found the daemon gone.
 // Threads:  one at a time.

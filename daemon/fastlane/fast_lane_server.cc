@@ -16,7 +16,6 @@ namespace {
 
 constexpr uint64_t kListener = 0;
 constexpr uint64_t kWake = 1;
-constexpr size_t kMaxSilent = 64;  // connections without HELLO; then the oldest is dropped
 constexpr int kAcceptsARound = 16;
 constexpr std::chrono::milliseconds kAcceptPause{100};  // after the host gave no descriptor
 constexpr std::chrono::milliseconds kBuryPause{20};     // while calls of ended sessions run
@@ -31,8 +30,8 @@ Status Watch(int epoll, int descriptor, uint64_t number) {
   return Ok{};
 }
 
-Result<ModelInfo> NoResolver(const std::vector<UniqueFd>& /*files*/,
-                             const ProgressListener& /*listener*/) {
+Result<ResolvedFiles> NoResolver(const std::vector<UniqueFd>& /*files*/,
+                                 const std::function<bool()>& /*keep_going*/) {
   return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
                "this daemon does not find models by their files; name a loaded one"};
 }

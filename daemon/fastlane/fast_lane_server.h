@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
@@ -30,7 +31,7 @@ namespace moetier {
 
 // Sessions over shared memory: accepts, shakes hands, sees clients go. Calls do not pass through
 // it: the executor looks at the pages itself.
-// Threads:  one of its own ("fastlane") and the FileResolver's. Start, BeginDrain and Stop from
+// Threads:  one of its own ("fastlane") and the FileResolver's two. Start, BeginDrain and Stop from
 // one. Lifetime: the core, the clock, the logger, the book and the counters outlive it. The caller
 // holds
 //           the StateLock.
@@ -41,10 +42,13 @@ class FastLaneServer {
     uint32_t max_sessions = 64;
     uint32_t max_rows = 512;     // the most that a session is granted
     uint32_t max_in_flight = 4;  // likewise
+    Bytes memory = 2_GiB;        // the pages of all sessions together
     std::string version;
     std::chrono::milliseconds hello_patience{5000};  // from connecting to HELLO
     ModelResolver resolve_files;                     // empty: models are not found by their files
   };
+
+  static constexpr size_t kMaxSilent = 64;  // connections without HELLO; the oldest is dropped
 
   static Result<std::unique_ptr<FastLaneServer>> Start(DaemonCore& core, const Clock& clock,
                                                        spdlog::logger& log, SessionBook& book,
@@ -83,7 +87,8 @@ class FastLaneServer {
   Status ResolveFiles(uint64_t number, Connection& connection, std::vector<UniqueFd> files);
   void Conclude(uint64_t number, const Result<ModelInfo>& model);
   Status CheckRoom() const;
-  Status Grant(Connection& connection, const ModelInfo& model);
+  Status CheckMemory(const LaneShape& shape) const;
+  Status Grant(Connection& connection, ModelInfo model);
   [[nodiscard]] LaneShape ShapeFor(const Hello& hello, const ModelInfo& model) const;
   bool SendGrant(const Connection& connection, int doorbell) const;
   void Refuse(uint64_t number, const Error& error);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/text_size.h"
 #include "daemon/fastlane/fast_lane_server.h"
 #include "daemon/transport/model_choice.h"
 
@@ -18,11 +19,7 @@ void FastLaneServer::OnHello(uint64_t number, Connection& connection, LaneMessag
 }
 
 Status FastLaneServer::TakeHello(uint64_t number, Connection& connection, LaneMessage message) {
-  if (message.cut) {
-    return Error{ErrorCode::kInvalidArgument, Reason::kTooLarge,
-                 fmt::format("HELLO: more than {} bytes or {} files", MOETIER_WIRE_MAX_MESSAGE,
-                             MOETIER_WIRE_MAX_FILES)};
-  }
+  RETURN_IF_ERROR(CheckWhole(message));
   ASSIGN_OR_RETURN(connection.hello, ParseHello(message.bytes));
   const Hello& hello = connection.hello;
   if (hello.file_count != message.files.size()) {
@@ -81,6 +78,24 @@ Status FastLaneServer::CheckRoom() const {
   return Ok{};
 }
 
+Status FastLaneServer::CheckMemory(const LaneShape& shape) const {
+  Bytes granted;
+  for (const auto& [number, connection] : connections_) {
+    if (connection.ring != nullptr) granted += Bytes(connection.ring->page().layout().page_bytes);
+  }
+  for (const auto& ring : closing_) granted += Bytes(ring->page().layout().page_bytes);
+  const Bytes page(PlanLane(shape).page_bytes);
+  const Bytes left = options_.memory - std::min(granted, options_.memory);
+  if (page <= left) return Ok{};
+  return Error{
+      ErrorCode::kExhausted, Reason::kQuota,
+      fmt::format("the session's memory would be {} ({} calls of {} rows of {} values), {} "
+                  "of {} are left beside {} sessions: raise fastlane.memory, or lower "
+                  "fastlane.max_rows or fastlane.max_in_flight",
+                  FormatSize(page), shape.slots, shape.max_rows, shape.max_hidden, FormatSize(left),
+                  FormatSize(options_.memory), sessions_)};
+}
+
 LaneShape FastLaneServer::ShapeFor(const Hello& hello, const ModelInfo& model) const {
   const auto wanted = [](uint32_t value, uint32_t most) {
     return value == 0 ? most : std::min(value, most);
@@ -95,9 +110,11 @@ LaneShape FastLaneServer::ShapeFor(const Hello& hello, const ModelInfo& model) c
   return shape;
 }
 
-Status FastLaneServer::Grant(Connection& connection, const ModelInfo& model) {
+Status FastLaneServer::Grant(Connection& connection, ModelInfo model) {
   RETURN_IF_ERROR(CheckRoom());
-  ASSIGN_OR_RETURN(LanePage page, LanePage::Create(ShapeFor(connection.hello, model)));
+  const LaneShape wanted = ShapeFor(connection.hello, model);
+  RETURN_IF_ERROR(CheckMemory(wanted));
+  ASSIGN_OR_RETURN(LanePage page, LanePage::Create(wanted));
   UniqueFd doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell) return ErrnoError(errno, "make a session's doorbell: eventfd");
   const int doorbell_number = doorbell.get();
@@ -105,11 +122,13 @@ Status FastLaneServer::Grant(Connection& connection, const ModelInfo& model) {
                             .model = model.id,
                             .model_name = model.name,
                             .transport = "fastlane",
-                            .since = clock_.Now()});
+                            .since = clock_.Now(),
+                            .hold = std::exchange(model.hold, nullptr)});
   const uint32_t max_rows = page.shape().max_rows;
   auto ring = std::make_shared<LaneRing>(
-      LaneRing::Options{
-          .model = model, .record = record, .limits = {.max_rows = max_rows, .lanes = lanes_}},
+      LaneRing::Options{.model = std::move(model),
+                        .record = record,
+                        .limits = {.max_rows = max_rows, .lanes = lanes_}},
       std::move(page), std::move(doorbell), clock_, counters_);
   if (Status added = poller_->Add(ring); !added) {
     book_.Close(record->id);
@@ -123,7 +142,7 @@ Status FastLaneServer::Grant(Connection& connection, const ModelInfo& model) {
   }
   connection.ring->page().CloseDescriptor();
   log_.info("session {} of \"{}\" (process {}) attached to {} over the fast lane", Raw(record->id),
-            record->client, PeerProcess(connection.socket.get()), model.name);
+            record->client, PeerProcess(connection.socket.get()), record->model_name);
   return Ok{};
 }
 
@@ -149,6 +168,7 @@ bool FastLaneServer::SendGrant(const Connection& connection, int doorbell) const
   PutText(grant.model, ring.model().name);
   PutText(grant.arithmetic, ring.model().arithmetic);
   PutText(grant.daemon_version, options_.version);
+  grant.activation = WireActivation(*ring.model().geometry);
   const std::array<int, 2> files = {ring.page().descriptor(), doorbell};
   return SendOnLane(connection.socket.get(), std::as_bytes(std::span(&grant, 1)), files);
 }

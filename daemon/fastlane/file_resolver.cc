@@ -1,58 +1,65 @@
 #include "daemon/fastlane/file_resolver.h"
 
-#include <pthread.h>
-
 #include <utility>
 
 namespace moetier {
+namespace {
 
-FileResolver::FileResolver(ModelResolver resolve)
-    : resolve_(std::move(resolve)), thread_([this] {
-        pthread_setname_np(pthread_self(), "fastlane-files");
-        Loop();
-      }) {}
+Error Full(std::string_view what, size_t most) {
+  return {ErrorCode::kExhausted, Reason::kQuota,
+          fmt::format("{} {} already, the most allowed; try again later", most, what)};
+}
+
+}  // namespace
+
+std::shared_ptr<const void> FileResolver::CountFiles(size_t count) {
+  if (waiting_files_.fetch_add(count, std::memory_order_relaxed) + count > kMaxWaitingFiles) {
+    waiting_files_.fetch_sub(count, std::memory_order_relaxed);
+    return nullptr;
+  }
+  return {this, [this, count](const void* /*self*/) {
+            waiting_files_.fetch_sub(count, std::memory_order_relaxed);
+          }};
+}
 
 Status FileResolver::Resolve(std::vector<UniqueFd> files, Wanted wanted, Done done) {
-  const MutexLock lock(mu_);
   if (stopping_.load()) {
     return Error{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is stopping"};
   }
-  if (jobs_.size() >= kMaxWaiting) {
-    return Error{ErrorCode::kExhausted, Reason::kQuota,
-                 fmt::format("{} clients wait for their model's files to be read; try again later",
-                             jobs_.size())};
+  const std::shared_ptr<const void> counted = CountFiles(files.size());
+  if (counted == nullptr) return Full("model files of waiting clients are open", kMaxWaitingFiles);
+  auto job = std::make_shared<Job>(
+      Job{.counted = counted, .wanted = std::move(wanted), .done = std::move(done)});
+  // A std::function is copyable, descriptors are not.
+  auto held = std::make_shared<std::vector<UniqueFd>>(std::move(files));
+  if (!files_.Add([this, job, held] { Identify(job, std::move(*held)); })) {
+    return Full("clients wait for their model's files to be read", kMaxWaiting);
   }
-  jobs_.push_back(
-      {.files = std::move(files), .wanted = std::move(wanted), .done = std::move(done)});
-  changed_.notify_one();
   return Ok{};
 }
 
-void FileResolver::Stop() {
-  {
-    const MutexLock lock(mu_);
-    stopping_.store(true);
-    jobs_.clear();
-    changed_.notify_one();
+void FileResolver::Identify(const std::shared_ptr<Job>& job, std::vector<UniqueFd> files) {
+  if (!GoesOn(*job)) return;
+  Result<ResolvedFiles> resolved =
+      resolve_(std::move(files), [this, &job] { return GoesOn(*job); });
+  if (!resolved) return job->done(std::move(resolved).error());
+  if (resolved->model) return job->done(*std::move(resolved->model));
+  if (!loads_.Add([this, job, load = std::move(resolved->load)] { Load(*job, load); })) {
+    job->done(Full("clients wait for their model to be loaded", kMaxWaiting));
   }
-  if (thread_.joinable()) thread_.join();
 }
 
-void FileResolver::Loop() {
-  for (;;) {
-    Job job;
-    {
-      const MutexLock lock(mu_);
-      while (jobs_.empty() && !stopping_.load()) changed_.wait(mu_);
-      if (stopping_.load()) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
-    if (!job.wanted->load()) continue;
-    job.done(resolve_(std::move(job.files), [&](const ModelProgress& /*progress*/) {
-      return job.wanted->load() && !stopping_.load() ? GoOn::kYes : GoOn::kNo;
-    }));
-  }
+void FileResolver::Load(
+    const Job& job, const std::function<Result<ModelInfo>(const ProgressListener&)>& load) const {
+  if (!GoesOn(job)) return;
+  job.done(load(
+      [&](const ModelProgress& /*progress*/) { return GoesOn(job) ? GoOn::kYes : GoOn::kNo; }));
+}
+
+void FileResolver::Stop() {
+  stopping_.store(true);
+  files_.Stop();
+  loads_.Stop();
 }
 
 }  // namespace moetier

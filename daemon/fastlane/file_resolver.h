@@ -3,56 +3,60 @@
 
 #include <atomic>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "daemon/scheduling/daemon_core.h"
+#include "daemon/fastlane/job_thread.h"
+#include "daemon/scheduling/resolved_files.h"
 
 namespace moetier {
 
-// From the descriptors of a model's files to a model that serves. May load it, which takes as long
-// as the disk does; stops with kCancelled when the listener says kNo.
-using ModelResolver =
-    std::function<Result<ModelInfo>(std::vector<UniqueFd> files, const ProgressListener& listener)>;
-
-// Runs a ModelResolver on a thread of its own ("fastlane-files"), one client's files after
-// another's. Threads:  Resolve from any; `done` runs on the resolver's thread. Lifetime: Stop and
-// the destructor ask the resolver to stop and drop what waits.
+// Runs a ModelResolver for clients, and the loads that it asks for: one client's files after
+// another's on "fastlane-files", one load after another on "fastlane-loads", so that a load of
+// minutes keeps no client waiting whose model serves.
+// Threads:  Resolve from any; `done` runs on one of the two. Lifetime: Stop and the destructor ask
+//           what runs to stop and drop what waits.
 class FileResolver {
  public:
   // Shared by the resolver and whoever waits, who clears it to give up.
   using Wanted = std::shared_ptr<std::atomic<bool>>;
   using Done = std::function<void(Result<ModelInfo>)>;
 
-  explicit FileResolver(ModelResolver resolve);
+  explicit FileResolver(ModelResolver resolve) : resolve_(std::move(resolve)) {}
   ~FileResolver() { Stop(); }
 
-  // kExhausted, kQuota when kMaxWaiting clients wait; kUnavailable, kDraining after Stop.
-  Status Resolve(std::vector<UniqueFd> files, Wanted wanted, Done done) EXCLUDES(mu_);
-  void Stop() EXCLUDES(mu_);
+  // kExhausted, kQuota when too many clients or files wait; kUnavailable, kDraining after Stop. A
+  // load for which there is no room is told to `done` alike.
+  Status Resolve(std::vector<UniqueFd> files, Wanted wanted, Done done);
+  void Stop();
 
-  static constexpr size_t kMaxWaiting = 16;
+  static constexpr size_t kMaxWaiting = 16;  // clients, on each thread
+  // Descriptors of clients that wait or whose model loads: two of the most shards.
+  static constexpr size_t kMaxWaitingFiles = 128;
 
  private:
   struct Job {
-    std::vector<UniqueFd> files;
+    std::shared_ptr<const void> counted;  // in waiting_files_ while it lives
     Wanted wanted;
     Done done;
   };
-  void Loop() EXCLUDES(mu_);
+
+  [[nodiscard]] bool GoesOn(const Job& job) const {
+    return job.wanted->load() && !stopping_.load();
+  }
+  std::shared_ptr<const void> CountFiles(size_t count);
+  void Identify(const std::shared_ptr<Job>& job, std::vector<UniqueFd> files);
+  void Load(const Job& job,
+            const std::function<Result<ModelInfo>(const ProgressListener&)>& load) const;
 
   const ModelResolver resolve_;
-  std::atomic<bool> stopping_{false};  // read by the listener in the middle of a load
-  Mutex mu_;
-  ConditionVariable changed_;
-  std::deque<Job> jobs_ GUARDED_BY(mu_);
-  std::jthread thread_;
+  std::atomic<bool> stopping_{false};     // read in the middle of a load
+  std::atomic<size_t> waiting_files_{0};  // a count and no more: relaxed order suffices
+  JobThread loads_{"fastlane-loads", kMaxWaiting};
+  JobThread files_{"fastlane-files", kMaxWaiting};  // hands to loads_, so it ends first
 };
 
 }  // namespace moetier

@@ -14,6 +14,18 @@ Error Invalid(Reason reason, std::string message) {
   return {ErrorCode::kInvalidArgument, reason, std::move(message)};
 }
 
+moetier_wire_activation ActivationNumber(kernels::Activation activation) {
+  switch (activation) {
+    case kernels::Activation::kSwiGlu:
+      return MOETIER_WIRE_SWIGLU;
+    case kernels::Activation::kGeGlu:
+      return MOETIER_WIRE_GEGLU;
+    case kernels::Activation::kSwiGluClamped:
+      return MOETIER_WIRE_SWIGLU_CLAMPED;
+  }
+  return MOETIER_WIRE_ACTIVATION_UNKNOWN;
+}
+
 // Up to the first zero; a field without one is taken whole.
 std::string TextOf(std::span<const char> field) {
   return std::string(field.begin(), std::ranges::find(field, '\0'));
@@ -64,6 +76,15 @@ moetier_wire_head MakeHead(moetier_wire_kind kind, size_t size) {
           .major = MOETIER_WIRE_MAJOR,
           .minor = MOETIER_WIRE_MINOR,
           .kind = kind};
+}
+
+moetier_wire_activation WireActivation(const ModelGeometry& geometry) {
+  if (geometry.layers.empty()) return MOETIER_WIRE_ACTIVATION_UNKNOWN;
+  const kernels::Activation first = geometry.layers.front().shape.activation;
+  const bool all = std::ranges::all_of(geometry.layers, [first](const LayerGeometry& layer) {
+    return layer.shape.activation == first;
+  });
+  return all ? ActivationNumber(first) : MOETIER_WIRE_ACTIVATION_UNKNOWN;
 }
 
 void PutText(std::span<char> field, const std::string& text) {

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "moetier/fastlane_wire.h"
+#include "tiers/store/model_geometry.h"
 
 // The handshake's messages as values.
 
@@ -29,6 +30,9 @@ Result<Hello> ParseHello(std::span<const std::byte> message);
 moetier_wire_refuse MakeRefuse(const Error& error);
 // The head of a message of ours.
 moetier_wire_head MakeHead(moetier_wire_kind kind, size_t size);
+
+// The one of all the model's layers as the wire has it; unknown when they differ.
+moetier_wire_activation WireActivation(const ModelGeometry& geometry);
 
 // `text` into a zero-terminated field, cut at a whole character.
 void PutText(std::span<char> field, const std::string& text);

@@ -40,7 +40,8 @@ LaneLayout PlanLane(const LaneShape& shape);
 // Threads: as plain memory. Lifetime: unmapped by the destructor.
 class LanePage {
  public:
-  // kExhausted, kMemoryLimit or what the host says.
+  // What the host says, and what to lower. Memory is taken as the page is touched, not here: the
+  // caller bounds the sum of all pages.
   static Result<LanePage> Create(const LaneShape& shape);
   ~LanePage();
   LanePage(LanePage&& other) noexcept;

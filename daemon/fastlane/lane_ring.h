@@ -27,7 +27,7 @@ namespace moetier {
 class LaneRing {
  public:
   struct Options {
-    ModelInfo model;
+    ModelInfo model;  // without its hold, which the book has: a ring may outlive its session
     std::shared_ptr<const SessionRecord> record;
     RequestLimits limits;
   };

@@ -50,6 +50,22 @@ Result<UniqueFd> ListenOnLane(const UnixSocketOptions& options) {
   return socket;
 }
 
+Status CheckWhole(const LaneMessage& message) {
+  if (message.too_long) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kTooLarge,
+                 fmt::format("HELLO: more than {} bytes", MOETIER_WIRE_MAX_MESSAGE)};
+  }
+  if (!message.lost_files) return Ok{};
+  if (message.files.size() >= MOETIER_WIRE_MAX_FILES) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kTooLarge,
+                 fmt::format("HELLO: more than {} files", MOETIER_WIRE_MAX_FILES)};
+  }
+  return Error{ErrorCode::kExhausted, Reason::kQuota,
+               fmt::format("HELLO: {} of its files reached the daemon, which can hold no more: end "
+                           "other sessions, or raise LimitNOFILE of the unit (`ulimit -n`)",
+                           message.files.size())};
+}
+
 LaneMessage ReceiveOnLane(int socket) {
   LaneMessage received;
   received.bytes.resize(MOETIER_WIRE_MAX_MESSAGE);
@@ -72,7 +88,8 @@ LaneMessage ReceiveOnLane(int socket) {
   received.bytes.resize(static_cast<size_t>(length));
   // A message of no bytes reads like an end, and is one: nobody who means well sends it.
   received.kind = length == 0 ? LaneMessage::Kind::kEnded : LaneMessage::Kind::kMessage;
-  received.cut = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  received.too_long = (message.msg_flags & MSG_TRUNC) != 0;
+  received.lost_files = (message.msg_flags & MSG_CTRUNC) != 0;
   return received;
 }
 

@@ -23,10 +23,14 @@ Result<UniqueFd> ListenOnLane(const UnixSocketOptions& options);
 struct LaneMessage {
   enum class Kind : uint8_t { kNone, kEnded, kMessage };
   Kind kind = Kind::kNone;
-  bool cut = false;  // longer than a message may be, or with more descriptors than may come
+  bool too_long = false;    // there was more of it
+  bool lost_files = false;  // more descriptors came with it than these
   std::vector<std::byte> bytes;
   std::vector<UniqueFd> files;  // close-on-exec
 };
+// kInvalidArgument, kTooLarge for a message that is not whole by the peer's fault; kExhausted,
+// kQuota where this process could not take its descriptors.
+Status CheckWhole(const LaneMessage& message);
 // What the peer has sent.
 LaneMessage ReceiveOnLane(int socket);
 

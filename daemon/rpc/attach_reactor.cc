@@ -52,12 +52,13 @@ Result<v1::SessionEvent> AttachReactor::Open(const v1::AttachRequest& request) {
                  fmt::format("client: a name of {} bytes; at most {} are allowed",
                              request.client().size(), kMaxClientName)};
   }
-  ASSIGN_OR_RETURN(const ModelInfo model, ChooseModel(context_.core, request.model()));
+  ASSIGN_OR_RETURN(ModelInfo model, ChooseModel(context_.core, request.model()));
   wants_model_changes_ =
       std::ranges::find(request.features(), v1::FEATURE_MODEL_CHANGED) != request.features().end();
-  ASSIGN_OR_RETURN(session_, context_.sessions.Open(request.client(), model, weak_from_this()));
+  ASSIGN_OR_RETURN(session_,
+                   context_.sessions.Open(request.client(), std::move(model), weak_from_this()));
   context_.log.info("session {} of \"{}\" attached to {}", Raw(session_->id()), request.client(),
-                    model.name);
+                    session_->model().name);
   v1::SessionEvent event;
   *event.mutable_grant() = MakeGrant(context_, *session_);
   // The other features speak of leases and transfers, which this version does not give.

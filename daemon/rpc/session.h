@@ -42,7 +42,7 @@ class Session {
   struct Options {
     std::shared_ptr<const SessionRecord> record;
     std::string token;  // kSessionTokenBytes random bytes
-    ModelInfo model;    // as it was at Attach
+    ModelInfo model;    // as it was at Attach, without its hold, which the book has
     uint32_t max_streams = 0;
     std::weak_ptr<SessionEventSink> events;
   };

@@ -35,7 +35,7 @@ Status SessionRegistry::CheckRoom() const {
   return Ok{};
 }
 
-Result<std::shared_ptr<Session>> SessionRegistry::Open(std::string client, const ModelInfo& model,
+Result<std::shared_ptr<Session>> SessionRegistry::Open(std::string client, ModelInfo model,
                                                        std::weak_ptr<SessionEventSink> events) {
   ASSIGN_OR_RETURN(std::string token, RandomToken());
   const MutexLock lock(mu_);
@@ -44,11 +44,12 @@ Result<std::shared_ptr<Session>> SessionRegistry::Open(std::string client, const
                             .model = model.id,
                             .model_name = model.name,
                             .transport = "grpc",
-                            .since = clock_.Now()});
+                            .since = clock_.Now(),
+                            .hold = std::exchange(model.hold, nullptr)});
   const SessionId id = record->id;
   auto session = std::make_shared<Session>(Session::Options{.record = std::move(record),
                                                             .token = std::move(token),
-                                                            .model = model,
+                                                            .model = std::move(model),
                                                             .max_streams = options_.max_streams,
                                                             .events = std::move(events)});
   sessions_.emplace(id, session);

@@ -29,7 +29,7 @@ class SessionRegistry {
       : core_(core), clock_(clock), book_(book), options_(options) {}
 
   // kExhausted, kQuota when there are max_sessions; kUnavailable, kDraining after BeginDrain.
-  Result<std::shared_ptr<Session>> Open(std::string client, const ModelInfo& model,
+  Result<std::shared_ptr<Session>> Open(std::string client, ModelInfo model,
                                         std::weak_ptr<SessionEventSink> events);
 
   // kNotFound, kUnknownSession, alike for a number that does not live and for a wrong token.

@@ -35,10 +35,14 @@ struct ModelInfo {
   std::string directory;  // empty: served in place from files that a client opened
   std::vector<std::string> source_paths;
   std::string arithmetic;  // names the definition that fixes the output's bits
-  // While a copy of this lives outside of the core, the model is not unloaded to make room for
+  // Set by HoldModel alone: while a copy of it lives, the model is not unloaded to make room for
   // another. An operator's unload does not ask. Shared, since copies count themselves by it.
   std::shared_ptr<const void> hold{};
 };
+
+// From files that a client opened: a fingerprint samples a file, so it does not prove what the rest
+// of that file holds, and only who brings the same files, or asks by name, gets the model.
+inline bool BroughtByClient(const ModelInfo& model) { return model.directory.empty(); }
 
 struct LoadSpec {
   std::string name;
@@ -63,9 +67,8 @@ using ProgressListener = std::function<GoOn(const ModelProgress&)>;
 
 // The daemon without its transports: models, tiers and the executor. Transports translate, validate
 // and call it; a test replaces it.
-// Threads: every method from any thread. Submit, Find*, ListModels, Snapshot and SessionEnded do
-// not
-//           block for I/O; the others may take as long as the disk does.
+// Threads: every method from any thread. Submit, Find*, ListModels, HoldModel, Snapshot and
+//          SessionEnded do not block for I/O; the others may take as long as the disk does.
 class DaemonCore {
  public:
   virtual ~DaemonCore() = default;
@@ -78,6 +81,8 @@ class DaemonCore {
   [[nodiscard]] virtual std::optional<ModelInfo> FindModel(std::string_view name) const = 0;
   [[nodiscard]] virtual std::optional<ModelInfo> ModelById(ModelId id) const = 0;
   [[nodiscard]] virtual std::vector<ModelInfo> ListModels() const = 0;
+  // The model with its hold, for who makes a session of it; none when it does not serve.
+  [[nodiscard]] virtual std::optional<ModelInfo> HoldModel(ModelId id) = 0;
 
   // Returns once the model serves. kAlreadyExists when the name is taken; kCancelled, with nothing
   // left behind, when the listener says kNo.

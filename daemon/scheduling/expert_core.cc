@@ -196,7 +196,11 @@ ExpertCore::Entry* ExpertCore::FindReady(std::string_view name) {
   return nullptr;
 }
 
-ModelInfo ExpertCore::Lend(Entry& entry) {
+std::optional<ModelInfo> ExpertCore::HoldModel(ModelId id) {
+  MutexLock lock(models_mu_);
+  const auto found = models_.find(id);
+  if (found == models_.end() || found->second.info.state != ModelState::kReady) return std::nullopt;
+  Entry& entry = found->second;
   ModelInfo info = entry.info;
   info.hold = entry.hold.lock();
   if (!info.hold) {
@@ -223,8 +227,8 @@ Status ExpertCore::Submit(LayerCall call, LayerDone done) {
 
 std::optional<ModelInfo> ExpertCore::FindModel(std::string_view name) const {
   MutexLock lock(models_mu_);
-  for (auto& [id, entry] : models_) {
-    if (entry.info.name == name) return Lend(entry);
+  for (const auto& [id, entry] : models_) {
+    if (entry.info.name == name) return entry.info;
   }
   return std::nullopt;
 }
@@ -233,13 +237,13 @@ std::optional<ModelInfo> ExpertCore::ModelById(ModelId id) const {
   MutexLock lock(models_mu_);
   const auto found = models_.find(id);
   if (found == models_.end()) return std::nullopt;
-  return Lend(found->second);
+  return found->second.info;
 }
 
 std::vector<ModelInfo> ExpertCore::ListModels() const {
   MutexLock lock(models_mu_);
   std::vector<ModelInfo> list;
-  for (auto& [id, entry] : models_) list.push_back(Lend(entry));
+  for (const auto& [id, entry] : models_) list.push_back(entry.info);
   return list;
 }
 

@@ -64,6 +64,7 @@ class ExpertCore final : public DaemonCore {
   [[nodiscard]] std::optional<ModelInfo> FindModel(std::string_view name) const override;
   [[nodiscard]] std::optional<ModelInfo> ModelById(ModelId id) const override;
   [[nodiscard]] std::vector<ModelInfo> ListModels() const override;
+  [[nodiscard]] std::optional<ModelInfo> HoldModel(ModelId id) override;
   Status LoadModel(const LoadSpec& spec, const ProgressListener& listener) override;
   Status UnloadModel(std::string_view name) override;
   Status VerifyModel(std::string_view name, const ProgressListener& listener) override;
@@ -89,7 +90,6 @@ class ExpertCore final : public DaemonCore {
                    const Build& build);
   Status ClaimName(const std::string& name, ModelId& id) EXCLUDES(models_mu_);
   Entry* FindReady(std::string_view name) REQUIRES(models_mu_);
-  static ModelInfo Lend(Entry& entry);
   Status FinishUnload(ModelId id) EXCLUDES(models_mu_);
 
   const Options options_;
@@ -102,7 +102,7 @@ class ExpertCore final : public DaemonCore {
 
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
-  mutable std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);  // Lend notes who holds
+  std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);
   uint32_t next_model_ GUARDED_BY(models_mu_) = 1;
 };
 

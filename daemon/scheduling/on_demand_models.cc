@@ -1,6 +1,8 @@
 #include "daemon/scheduling/on_demand_models.h"
 
 #include <algorithm>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "tiers/store/import_plan.h"
@@ -9,11 +11,16 @@
 namespace moetier {
 namespace {
 
+// Between two looks for a model that is not in use any more.
+constexpr std::chrono::milliseconds kLookAgain{10};
+
 bool IsServing(const ModelInfo& info, uint64_t fingerprint) {
   return info.state == ModelState::kReady && info.fingerprint == fingerprint;
 }
 
-// No copy of the weights is better than one without checksums, and one without a kernel is none.
+// The lower the better: records laid out for the kernels, then the model's own file, then a copy of
+// it in its own types. A layer without a kernel is no matter here: OpenModelFiles refuses a model
+// that has one, and no shell is made of it.
 int Preference(StoreKind kind) {
   switch (kind) {
     case StoreKind::kPackedRows16:
@@ -39,34 +46,41 @@ Fallback NoChecksums(const OpenedModel& model) {
 OnDemandModels::OnDemandModels(Options options, ExpertCore& core, spdlog::logger& log)
     : options_(std::move(options)), core_(core), log_(log) {}
 
-Result<ModelInfo> OnDemandModels::Resolve(std::vector<UniqueFd> files,
-                                          const ProgressListener& listener) {
-  ASSIGN_OR_RETURN(const OpenedModel model, OpenModelFiles(std::move(files)));
+Result<ResolvedFiles> OnDemandModels::Resolve(std::vector<UniqueFd> files,
+                                              const std::function<bool()>& keep_going) {
+  ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(std::move(files), keep_going));
+  ResolvedFiles resolved;
+  resolved.model = FindServing(opened);
+  if (resolved.model) return resolved;
+  std::optional<StoreInfo> store = FindStore(opened.fingerprint);
+  if (!store && (!options_.files || opened.is_shell)) return NotServed(opened);
+  // Shared because a std::function is copyable and descriptors are not.
+  auto model = std::make_shared<const OpenedModel>(std::move(opened));
+  resolved.load = [this, model, store = std::move(store)](const ProgressListener& listener) {
+    return Load(*model, store, listener);
+  };
+  return resolved;
+}
+
+Result<ModelInfo> OnDemandModels::Load(const OpenedModel& model,
+                                       const std::optional<StoreInfo>& store,
+                                       const ProgressListener& listener) {
   if (std::optional<ModelInfo> info = FindServing(model)) return *std::move(info);
-  ModelProgress waiting;
-  waiting.stage = "wait";
-  const auto turn = turns_.Take([&] { return listener(waiting) == GoOn::kYes; });
-  if (!turn) return Error{ErrorCode::kCancelled, Reason::kCancelled, "stopped waiting for a load"};
-  // Somebody with the same files may have had the turn before us.
-  if (std::optional<ModelInfo> info = FindServing(model)) return *std::move(info);
-  if (const std::optional<StoreInfo> store = FindStore(model.fingerprint)) {
-    return LoadStore(*store, listener);
-  }
-  if (options_.files && !model.is_shell) return LoadFiles(model, listener);
-  return NotServed(model);
+  return store ? LoadStore(*store, listener) : LoadFiles(model, listener);
 }
 
 std::optional<ModelInfo> OnDemandModels::FindServing(const OpenedModel& model) {
-  std::vector<ModelInfo> list = core_.ListModels();
+  const std::vector<ModelInfo> list = core_.ListModels();
   MutexLock lock(mu_);
-  for (ModelInfo& info : list) {
+  for (const ModelInfo& info : list) {
     if (!IsServing(info, model.fingerprint)) continue;
     const auto ours = std::ranges::find(loaded_, info.id, &Loaded::id);
-    if (ours != loaded_.end()) {
-      if (!ours->files.empty() && ours->files != model.identities) continue;
-      ours->asked = ++asked_;
-    }
-    return std::move(info);
+    const bool known = ours != loaded_.end();
+    if (BroughtByClient(info) && (!known || ours->files != model.identities)) continue;
+    std::optional<ModelInfo> held = core_.HoldModel(info.id);
+    if (!held) continue;
+    if (known) ours->asked = ++asked_;
+    return held;
   }
   return std::nullopt;
 }
@@ -92,7 +106,7 @@ std::optional<StoreInfo> OnDemandModels::FindStore(uint64_t fingerprint) const {
 
 Result<ModelInfo> OnDemandModels::LoadStore(const StoreInfo& store,
                                             const ProgressListener& listener) {
-  return LoadAs(StoreDirectoryName(store.name, store.fingerprint), {},
+  return LoadAs(StoreDirectoryName(store.name, store.fingerprint), {}, listener,
                 [&](const std::string& name) {
                   ModelOptions options = options_.defaults;
                   options.name = name;
@@ -107,7 +121,7 @@ Result<ModelInfo> OnDemandModels::LoadFiles(const OpenedModel& model,
   ASSIGN_OR_RETURN(const ImportPlan plan,
                    PlanImport(std::move(experts), model.fingerprint, model.sources,
                               {.model_path = model.sources.front().path, .in_place = true}));
-  return LoadAs(StoreDirectoryName(plan.index.name, model.fingerprint), model.identities,
+  return LoadAs(StoreDirectoryName(plan.index.name, model.fingerprint), model.identities, listener,
                 [&](const std::string& name) -> Status {
                   ModelOptions options = options_.defaults;
                   options.name = name;
@@ -121,18 +135,19 @@ Result<ModelInfo> OnDemandModels::LoadFiles(const OpenedModel& model,
 }
 
 Result<ModelInfo> OnDemandModels::LoadAs(
-    const std::string& base_name, std::vector<FileIdentity> files,
+    const std::string& base_name, std::vector<FileIdentity> files, const ProgressListener& listener,
     const std::function<Status(const std::string& name)>& load) {
-  RETURN_IF_ERROR(MakeRoom());
+  RETURN_IF_ERROR(MakeRoom(listener));
   std::string name = base_name;
   for (uint32_t next = 2; core_.FindModel(name); ++next)
     name = fmt::format("{}-{}", base_name, next);
   Status done = load(name);
-  while (!done.has_value() && done.error().reason == Reason::kMemoryLimit && UnloadOne()) {
+  while (!done.has_value() && done.error().reason == Reason::kMemoryLimit && UnloadOne(listener)) {
     done = load(name);
   }
   RETURN_IF_ERROR(std::move(done));
   std::optional<ModelInfo> info = core_.FindModel(name);
+  if (info) info = core_.HoldModel(info->id);
   if (!info) {
     return Error{ErrorCode::kUnavailable, Reason::kDraining,
                  fmt::format("model `{}` was unloaded as soon as it was loaded", name)};
@@ -149,7 +164,7 @@ Result<ModelInfo> OnDemandModels::LoadAs(
   return *std::move(info);
 }
 
-Status OnDemandModels::MakeRoom() {
+Status OnDemandModels::MakeRoom(const ProgressListener& listener) {
   for (;;) {
     {
       MutexLock lock(mu_);
@@ -157,7 +172,7 @@ Status OnDemandModels::MakeRoom() {
       std::erase_if(loaded_, [&](const Loaded& each) { return !core_.ModelById(each.id); });
       if (loaded_.size() < options_.most) return Ok{};
     }
-    if (UnloadOne()) continue;
+    if (UnloadOne(listener)) continue;
     return Error{ErrorCode::kExhausted, Reason::kQuota,
                  fmt::format("{} models are loaded for clients and in use, which is the most: end "
                              "a client's session, or raise models.on_demand.most",
@@ -165,7 +180,23 @@ Status OnDemandModels::MakeRoom() {
   }
 }
 
-bool OnDemandModels::UnloadOne() {
+bool OnDemandModels::UnloadOne(const ProgressListener& listener) {
+  const auto deadline = std::chrono::steady_clock::now() + options_.patience;
+  ModelProgress waiting;
+  waiting.stage = "make room";
+  while (!UnloadIdle()) {
+    {
+      MutexLock lock(mu_);
+      if (loaded_.empty()) return false;
+    }
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (listener(waiting) == GoOn::kNo) return false;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return true;
+}
+
+bool OnDemandModels::UnloadIdle() {
   std::vector<Loaded> candidates;
   {
     MutexLock lock(mu_);

@@ -3,6 +3,7 @@
 
 #include <spdlog/logger.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,7 +12,7 @@
 
 #include "base/mutex.h"
 #include "daemon/scheduling/expert_core.h"
-#include "daemon/scheduling/turns.h"
+#include "daemon/scheduling/resolved_files.h"
 #include "tiers/store/opened_model.h"
 #include "tiers/store/store_catalog.h"
 
@@ -23,25 +24,27 @@ namespace moetier {
 // another, the one that was asked for longest ago and that nobody holds (ModelInfo::hold) goes.
 // A fingerprint samples a file, so it does not prove what the whole file holds: a model served from
 // one client's files is given only to clients that bring those same files.
-// Threads:  any; loads run one at a time, on their callers' threads.
-// Lifetime: core and logger outlive it.
+// Threads:  Resolve from any. The loads that it gives are for one thread at a time: each looks
+//           first whether the one before has made its model serve.
+// Lifetime: core and logger outlive it; it outlives the loads.
 class OnDemandModels {
  public:
   struct Options {
     std::string store_root;
-    bool stores = true;     // load stores of the root
-    bool files = true;      // serve a client's files in place
-    uint32_t most = 2;      // models loaded here at one time
+    bool stores = true;  // load stores of the root
+    bool files = true;   // serve a client's files in place
+    uint32_t most = 2;   // models loaded here at one time
+    // How long a model in use is waited for when room is needed: its session may be ending.
+    std::chrono::milliseconds patience{1000};
     ModelOptions defaults;  // ram, policy and check of what is loaded here
   };
 
   OnDemandModels(Options options, ExpertCore& core, spdlog::logger& log);
 
-  // The model serves when this returns. Errors of OpenModelFiles and of a load, and: kNotFound,
-  // kUnknownModel with the fingerprint and what to do; kExhausted, kQuota when `most` are loaded
-  // and held; kCancelled when the listener says kNo while this waits for another load.
-  Result<ModelInfo> Resolve(std::vector<UniqueFd> files, const ProgressListener& listener)
-      EXCLUDES(mu_);
+  // Errors of OpenModelFiles, and kNotFound, kUnknownModel with the fingerprint and what to do. The
+  // load's errors are those of a load, and kExhausted, kQuota when `most` are loaded and held.
+  Result<ResolvedFiles> Resolve(std::vector<UniqueFd> files,
+                                const std::function<bool()>& keep_going) EXCLUDES(mu_);
 
  private:
   struct Loaded {
@@ -51,22 +54,26 @@ class OnDemandModels {
     uint64_t asked = 0;               // the larger the later
   };
 
+  Result<ModelInfo> Load(const OpenedModel& model, const std::optional<StoreInfo>& store,
+                         const ProgressListener& listener) EXCLUDES(mu_);
   std::optional<ModelInfo> FindServing(const OpenedModel& model) EXCLUDES(mu_);
   [[nodiscard]] std::optional<StoreInfo> FindStore(uint64_t fingerprint) const;
   Result<ModelInfo> LoadStore(const StoreInfo& store, const ProgressListener& listener);
   Result<ModelInfo> LoadFiles(const OpenedModel& model, const ProgressListener& listener);
   // Runs `load` under a name that is free, once there is room for it.
   Result<ModelInfo> LoadAs(const std::string& base_name, std::vector<FileIdentity> files,
+                           const ProgressListener& listener,
                            const std::function<Status(const std::string& name)>& load)
       EXCLUDES(mu_);
-  Status MakeRoom() EXCLUDES(mu_);
-  bool UnloadOne() EXCLUDES(mu_);
+  Status MakeRoom(const ProgressListener& listener) EXCLUDES(mu_);
+  // False when all are in use and stay so for a while, or the listener says kNo.
+  bool UnloadOne(const ProgressListener& listener) EXCLUDES(mu_);
+  bool UnloadIdle() EXCLUDES(mu_);
   [[nodiscard]] Error NotServed(const OpenedModel& model) const;
 
   const Options options_;
   ExpertCore& core_;
   spdlog::logger& log_;
-  Turns turns_;  // held while models are loaded or unloaded here
   Mutex mu_;
   std::vector<Loaded> loaded_ GUARDED_BY(mu_);
   uint64_t asked_ GUARDED_BY(mu_) = 0;

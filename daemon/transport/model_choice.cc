@@ -4,15 +4,8 @@
 #include <vector>
 
 namespace moetier {
-namespace {
 
-// From files that a client opened: a fingerprint samples a file, so it does not prove what the rest
-// of that file holds, and only who brings the same files, or asks by name, gets the model.
-bool BroughtByClient(const ModelInfo& model) { return model.directory.empty(); }
-
-}  // namespace
-
-Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name) {
+Result<ModelInfo> ChooseModel(DaemonCore& core, const std::string& name) {
   std::optional<ModelInfo> model;
   if (name.empty()) {
     std::vector<ModelInfo> models = core.ListModels();
@@ -29,19 +22,18 @@ Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name) {
     return Error{ErrorCode::kNotFound, Reason::kUnknownModel,
                  fmt::format("no model \"{}\" is loaded", name)};
   }
-  if (model->state == ModelState::kReady) return *std::move(model);
+  if (std::optional<ModelInfo> held = core.HoldModel(model->id)) return *std::move(held);
+  // Found ready and not held: it is being unloaded since.
   const bool loading = model->state == ModelState::kLoading;
   return Error{ErrorCode::kUnavailable, loading ? Reason::kLoading : Reason::kDraining,
                fmt::format("model \"{}\" is being {}", model->name,
                            loading ? "loaded; try again later" : "unloaded")};
 }
 
-std::optional<ModelInfo> FindServing(const DaemonCore& core, uint64_t fingerprint) {
-  for (ModelInfo& model : core.ListModels()) {
-    const bool serves = model.state == ModelState::kReady && !BroughtByClient(model);
-    if (serves && model.fingerprint == fingerprint) {
-      return std::move(model);
-    }
+std::optional<ModelInfo> FindServing(DaemonCore& core, uint64_t fingerprint) {
+  for (const ModelInfo& model : core.ListModels()) {
+    if (BroughtByClient(model) || model.fingerprint != fingerprint) continue;
+    if (std::optional<ModelInfo> held = core.HoldModel(model.id)) return held;
   }
   return std::nullopt;
 }

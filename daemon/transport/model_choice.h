@@ -12,13 +12,13 @@
 
 namespace moetier {
 
-// An empty name means the only model there is. kNotFound or kInvalidArgument, kUnknownModel;
-// kUnavailable with kLoading or kDraining.
-Result<ModelInfo> ChooseModel(const DaemonCore& core, const std::string& name);
+// The model with its hold. An empty name means the only model there is. kNotFound or
+// kInvalidArgument, kUnknownModel; kUnavailable with kLoading or kDraining.
+Result<ModelInfo> ChooseModel(DaemonCore& core, const std::string& name);
 
-// The first model with that fingerprint that serves, of those that no client brought; none when
-// there is none.
-std::optional<ModelInfo> FindServing(const DaemonCore& core, uint64_t fingerprint);
+// The first model with that fingerprint that serves, of those that no client brought, with its
+// hold; none when there is none.
+std::optional<ModelInfo> FindServing(DaemonCore& core, uint64_t fingerprint);
 
 }  // namespace moetier
 

@@ -14,7 +14,7 @@ std::shared_ptr<const SessionRecord> SessionBook::Open(Entry entry) {
   record->wall_since = std::chrono::system_clock::now();
   const MutexLock lock(mu_);
   record->id = SessionId{++last_id_};
-  sessions_.emplace(record->id, record);
+  sessions_[record->id] = {.record = record, .hold = std::move(entry.hold)};
   return record;
 }
 
@@ -27,7 +27,7 @@ std::vector<std::shared_ptr<const SessionRecord>> SessionBook::sessions() const 
   const MutexLock lock(mu_);
   std::vector<std::shared_ptr<const SessionRecord>> all;
   all.reserve(sessions_.size());
-  for (const auto& [id, session] : sessions_) all.push_back(session);
+  for (const auto& [id, session] : sessions_) all.push_back(session.record);
   return all;
 }
 

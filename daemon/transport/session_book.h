@@ -47,6 +47,7 @@ class SessionBook {
     std::string model_name;
     std::string transport;
     TimePoint since{};
+    std::shared_ptr<const void> hold{};  // of the model (ModelInfo::hold): let go by Close
   };
 
   [[nodiscard]] std::shared_ptr<const SessionRecord> Open(Entry entry);
@@ -55,9 +56,14 @@ class SessionBook {
   [[nodiscard]] std::vector<std::shared_ptr<const SessionRecord>> sessions() const;
 
  private:
+  struct Live {
+    std::shared_ptr<const SessionRecord> record;
+    std::shared_ptr<const void> hold;
+  };
+
   mutable Mutex mu_;
   uint64_t last_id_ GUARDED_BY(mu_) = 0;
-  std::map<SessionId, std::shared_ptr<const SessionRecord>> sessions_ GUARDED_BY(mu_);
+  std::map<SessionId, Live> sessions_ GUARDED_BY(mu_);
 };
 
 }  // namespace moetier

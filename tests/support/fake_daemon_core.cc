@@ -217,6 +217,11 @@ std::vector<ModelInfo> FakeDaemonCore::ListModels() const {
   return all;
 }
 
+std::optional<ModelInfo> FakeDaemonCore::HoldModel(ModelId id) {
+  std::optional<ModelInfo> model = ModelById(id);
+  return model && model->state == ModelState::kReady ? model : std::nullopt;
+}
+
 Status FakeDaemonCore::AdminCall(std::string what) {
   const MutexLock lock(mu_);
   admin_calls_.push_back(std::move(what));

@@ -50,6 +50,8 @@ class FakeDaemonCore final : public DaemonCore {
   [[nodiscard]] std::optional<ModelInfo> FindModel(std::string_view name) const override;
   [[nodiscard]] std::optional<ModelInfo> ModelById(ModelId id) const override;
   [[nodiscard]] std::vector<ModelInfo> ListModels() const override;
+  // Without a hold: nothing is unloaded to make room here.
+  [[nodiscard]] std::optional<ModelInfo> HoldModel(ModelId id) override;
   Status LoadModel(const LoadSpec& spec, const ProgressListener& listener) override;
   Status UnloadModel(std::string_view name) override;
   Status VerifyModel(std::string_view name, const ProgressListener& listener) override;

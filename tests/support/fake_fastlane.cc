@@ -56,6 +56,7 @@ moetier_status moetier_lane_attach(const moetier_attach* attach, uint64_t /*time
   moetier_grant grant{};
   grant.session = static_cast<uint64_t>(daemon.attached);
   grant.max_rows = daemon.max_rows;
+  grant.activation = daemon.activation;
   grant.model = "fake";
   grant.arithmetic = "fake";
   grant.daemon_version = "0";

@@ -18,6 +18,7 @@ struct FakeFastlane {
   std::vector<moetier_status> compute_answers;
   std::string text = "as the test says";  // of every error
   uint32_t max_rows = 2048;
+  uint32_t activation = MOETIER_ACTIVATION_UNKNOWN;
 
   // Computes one piece; its rows are at most max_rows.
   std::function<void(const moetier_layer_call& call)> compute;

@@ -8,11 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <optional>
 #include <utility>
 
 #include "tiers/store/gguf_header.h"
 #include "tiers/store/gguf_shards.h"
 #include "tiers/store/moe_model.h"
+#include "tiers/store/mounted_type.h"
 #include "tiers/store/shell_gguf.h"
 
 namespace moetier {
@@ -49,10 +51,28 @@ std::string_view KindOf(mode_t mode) {
   return "is no regular file";
 }
 
+// Asks the kernel alone: a file system with a server may never answer its client's daemon.
+Status CheckPlace(int fd, const std::string& name) {
+  struct statx known {};
+  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &known) != 0) {
+    return ErrnoError(errno, fmt::format("statx {}", name));
+  }
+  if (!S_ISREG(known.stx_mode)) return NotAModel(name, KindOf(known.stx_mode));
+  ASSIGN_OR_RETURN(const std::optional<std::string> type, MountedType(fd));
+  if (type && IsLocalType(*type)) return Ok{};
+  return Error{ErrorCode::kInvalidArgument, Reason::kBadGguf,
+               fmt::format("{} is on {}, which may stop answering: keep the model on a local file "
+                           "system (ext4, xfs, btrfs, ...), or import it into a store and let the "
+                           "daemon's configuration load that",
+                           name,
+                           type ? fmt::format("a file system of type {}", *type)
+                                : "a file system that is not mounted where the daemon runs")};
+}
+
 Result<struct stat> CheckFile(int fd, const std::string& name) {
+  RETURN_IF_ERROR(CheckPlace(fd, name));
   struct stat info {};
   if (::fstat(fd, &info) != 0) return ErrnoError(errno, fmt::format("stat {}", name));
-  if (!S_ISREG(info.st_mode)) return NotAModel(name, KindOf(info.st_mode));
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0) return ErrnoError(errno, fmt::format("flags of {}", name));
   if ((flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) {
@@ -102,7 +122,8 @@ Status FindFingerprint(OpenedModel& model) {
 
 }  // namespace
 
-Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files) {
+Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files,
+                                   const std::function<bool()>& keep_going) {
   if (files.empty() || files.size() > kMaxOpenedFiles) {
     return Error{ErrorCode::kInvalidArgument, Reason::kBadGguf,
                  fmt::format("{} model files were given, 1 to {} are allowed", files.size(),
@@ -112,6 +133,9 @@ Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files) {
   std::vector<GgufFile> headers;
   uint64_t header_bytes = 0;
   for (const UniqueFd& fd : files) {
+    if (!keep_going()) {
+      return Error{ErrorCode::kCancelled, Reason::kCancelled, "stopped reading model files"};
+    }
     ASSIGN_OR_RETURN(OpenedFile file, OpenOne(fd.get(), kMaxHeaderBytes - header_bytes));
     header_bytes += std::min(file.gguf.header.data_offset, kMaxHeaderBytes - header_bytes);
     headers.push_back(std::move(file.gguf));

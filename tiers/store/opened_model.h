@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -34,10 +35,12 @@ inline constexpr size_t kMaxOpenedFiles = 64;
 
 // Reads a model through descriptors alone: no path is opened, nothing is mapped. They may come from
 // anyone: each must be a regular file that is open for reading (so that nobody has us read what he
-// may not), all headers together are bounded, every shard must be given, in any order. Errors name
-// the file: kInvalidArgument for what is no such file, else as GgufModel::Open, ReadMoeModel and
-// ModelFingerprint.
-Result<OpenedModel> OpenModelFiles(std::vector<UniqueFd> files);
+// may not) on a local file system (so that reading ends), all headers together are bounded, every
+// shard must be given, in any order. Errors name the file: kInvalidArgument for what is no such
+// file, else as GgufModel::Open, ReadMoeModel and ModelFingerprint; kCancelled once `keep_going`,
+// asked between files, says false.
+Result<OpenedModel> OpenModelFiles(
+    std::vector<UniqueFd> files, const std::function<bool()>& keep_going = [] { return true; });
 
 }  // namespace moetier
 

@@ -54,7 +54,16 @@ typedef struct moetier_attach {
 
 typedef struct moetier_lane moetier_lane;
 
-/* What the daemon granted; valid while the lane lives. */
+/* How an expert's gate and up become the input of its down. */
+typedef enum moetier_activation {
+  MOETIER_ACTIVATION_UNKNOWN = 0, /* the daemon does not say */
+  MOETIER_SWIGLU = 1,
+  MOETIER_GEGLU = 2,         /* of tanh */
+  MOETIER_SWIGLU_CLAMPED = 3 /* gpt-oss: 1.702, 7 */
+} moetier_activation;
+
+/* What the daemon granted; valid while the lane lives. Later versions add at its end: it is
+ * read through the pointer, never made by the caller. */
 typedef struct moetier_grant {
   uint64_t session;
   uint64_t fingerprint;
@@ -65,7 +74,8 @@ typedef struct moetier_grant {
   const char* model;      /* the daemon's handle of it */
   const char* arithmetic; /* names the definition that fixes the output's bits */
   const char* daemon_version;
-  const char* socket; /* the fast lane's, for messages */
+  const char* socket;  /* the fast lane's, for messages */
+  uint32_t activation; /* of every layer: moetier_activation */
 } moetier_grant;
 
 /* Connects, shakes hands, maps the page. Loading a model may take as long as the disk does;

@@ -33,7 +33,8 @@ class Grant(ctypes.Structure):
                 ("max_rows", ctypes.c_uint32), ("max_in_flight", ctypes.c_uint32),
                 ("max_top_k", ctypes.c_uint32), ("max_hidden", ctypes.c_uint32),
                 ("model", ctypes.c_char_p), ("arithmetic", ctypes.c_char_p),
-                ("daemon_version", ctypes.c_char_p), ("socket", ctypes.c_char_p)]
+                ("daemon_version", ctypes.c_char_p), ("socket", ctypes.c_char_p),
+                ("activation", ctypes.c_uint32)]
 
 
 class LayerCall(ctypes.Structure):

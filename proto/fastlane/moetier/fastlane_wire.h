@@ -17,8 +17,9 @@
  * a wake-up from being lost between the word that is written and the one that is looked at.
  *
  * Versions: another major is refused. A minor only adds at the ends of messages or in reserved
- * places; a message says its size, and what is beyond the known size is ignored. Text is
- * zero-terminated UTF-8. tests/unit/fastlane/wire_test.cc pins every offset.
+ * places; a message says its size, and what is beyond the known size is ignored. 1.1 added the
+ * grant's activation. Text is zero-terminated UTF-8. tests/unit/fastlane/wire_test.cc pins every
+ * offset.
  */
 
 #include <stddef.h>
@@ -26,7 +27,7 @@
 
 #define MOETIER_WIRE_MAGIC 0x4c46544du /* "MTFL" */
 #define MOETIER_WIRE_MAJOR 1
-#define MOETIER_WIRE_MINOR 0
+#define MOETIER_WIRE_MINOR 1
 #define MOETIER_WIRE_MAX_FILES 64       /* descriptors in a HELLO */
 #define MOETIER_WIRE_MAX_MESSAGE 4096   /* bytes; longer messages are refused */
 #define MOETIER_WIRE_SOCKET ".fastlane" /* after the path of the gRPC socket */
@@ -52,6 +53,14 @@ typedef struct moetier_wire_hello {
   char model[72];  /* handle of a loaded model; empty: by fingerprint, files, or the only one */
 } moetier_wire_hello;
 
+/* How gate and up become the input of down. */
+enum moetier_wire_activation {
+  MOETIER_WIRE_ACTIVATION_UNKNOWN = 0, /* a daemon before 1.1 */
+  MOETIER_WIRE_SWIGLU = 1,
+  MOETIER_WIRE_GEGLU = 2,         /* of tanh */
+  MOETIER_WIRE_SWIGLU_CLAMPED = 3 /* gpt-oss: 1.702, 7 */
+};
+
 typedef struct moetier_wire_grant {
   moetier_wire_head head;
   uint64_t session;
@@ -70,7 +79,11 @@ typedef struct moetier_wire_grant {
   char model[72];
   char arithmetic[64];
   char daemon_version[64];
+  uint32_t activation; /* of every layer: moetier_wire_activation; 1.0 ends before it */
+  uint32_t reserved;
 } moetier_wire_grant;
+
+#define MOETIER_WIRE_GRANT_1_0 304 /* bytes of the least grant */
 
 typedef struct moetier_wire_refuse {
   moetier_wire_head head;
@@ -147,7 +160,7 @@ typedef struct moetier_wire_slot {
 
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_head) == 16);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_hello) == 176);
-MOETIER_WIRE_ASSERT(sizeof(moetier_wire_grant) == 304);
+MOETIER_WIRE_ASSERT(sizeof(moetier_wire_grant) == 312);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_refuse) == 536);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_page) == 192);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_request) == 128);

@@ -90,7 +90,7 @@ cpu: {workers: 3, instruction_set: avx2, tune: false}
 nvme: {engine: preadv, mode: buffered, queue_depth: 7}
 memory: {arena: shared, huge_pages: false, lock: true}
 limits: {sessions: 1, max_rows: 2, max_in_flight: 3, max_message_bytes: 1MiB, queue: 5}
-fastlane: {enabled: false, max_sessions: 6, max_rows: 7, max_in_flight: 8, spin_us: 9}
+fastlane: {enabled: false, max_sessions: 6, max_rows: 7, max_in_flight: 8, spin_us: 9, memory: 3MiB}
 log: {level: error}
 watchdog: false
 )",
@@ -126,9 +126,12 @@ watchdog: false
                                       .max_in_flight = 3,
                                       .max_message_bytes = 1_MiB,
                                       .queue = 5});
-  CHECK(config.fast_lane ==
-        FastLaneConfig{
-            .enabled = false, .max_sessions = 6, .max_rows = 7, .max_in_flight = 8, .spin_us = 9});
+  CHECK(config.fast_lane == FastLaneConfig{.enabled = false,
+                                           .max_sessions = 6,
+                                           .max_rows = 7,
+                                           .max_in_flight = 8,
+                                           .spin_us = 9,
+                                           .memory = 3_MiB});
   CHECK(config.log_level == LogLevel::kError);
   CHECK(!config.watchdog);
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <functional>
 #include <thread>
 
@@ -43,7 +44,8 @@ moetier_wire_grant GoodGrant(const LanePage& page) {
 }
 
 // Answers the first HELLO with what `answer` sends.
-moetier_status AttachTo(const std::function<void(int socket)>& answer) {
+moetier_status AttachTo(const std::function<void(int socket)>& answer,
+                        const std::function<void(const moetier_grant&)>& look = {}) {
   const TempFolder folder;
   const std::string path = folder.File("run/socket");
   const UniqueFd listener =
@@ -63,6 +65,7 @@ moetier_status AttachTo(const std::function<void(int socket)>& answer) {
   const moetier_status status = moetier_lane_attach(&attach, 10'000'000, &lane, &error);
   daemon.join();
   CHECK((lane != nullptr) == (status == MOETIER_OK));
+  if (lane != nullptr && look) look(*moetier_lane_grant(lane));
   const bool ours = status != MOETIER_OK && status != MOETIER_REFUSED;
   if (ours) CHECK(std::string(error.text).find(path) == 0);
   if (status == MOETIER_REFUSED) CHECK(std::string(error.text) == std::string(511, '/'));
@@ -109,6 +112,28 @@ TEST_CASE("Client: a grant whose geometry does not fit its page is not mapped", 
     INFO("lie " << i);
     CHECK(AttachWith(lies[i]) == MOETIER_UNREACHABLE);
   }
+}
+
+TEST_CASE("Client: a grant of version 1.0 has no activation, a longer one is taken", "[fastlane]") {
+  const LanePage page = LanePage::Create(kShape).value();
+  const UniqueFd doorbell(eventfd(0, EFD_CLOEXEC));
+  const std::array<int, 2> files = {page.descriptor(), doorbell.get()};
+  std::array<std::byte, sizeof(moetier_wire_grant) + 64> longer{};
+  moetier_wire_grant grant = GoodGrant(page);
+  grant.activation = MOETIER_WIRE_GEGLU;
+  std::memcpy(longer.data(), &grant, sizeof grant);
+  const auto activation = [&](size_t bytes) {
+    uint32_t seen = 99;
+    const moetier_status status = AttachTo(
+        [&](int socket) { (void)SendOnLane(socket, std::span(longer).first(bytes), files); },
+        [&](const moetier_grant& granted) { seen = granted.activation; });
+    CHECK(status == (bytes < MOETIER_WIRE_GRANT_1_0 ? MOETIER_UNREACHABLE : MOETIER_OK));
+    return seen;
+  };
+  CHECK(activation(MOETIER_WIRE_GRANT_1_0 - 1) == 99);
+  CHECK(activation(MOETIER_WIRE_GRANT_1_0) == MOETIER_ACTIVATION_UNKNOWN);
+  CHECK(activation(sizeof grant) == MOETIER_GEGLU);
+  CHECK(activation(longer.size()) == MOETIER_GEGLU);
 }
 
 TEST_CASE("Client: memory that could shrink, or none at all, is not mapped", "[fastlane]") {

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+#include <optional>
 
+#include "base/text_size.h"
 #include "tests/support/lane_fixture.h"
 #include "tests/support/raw_lane.h"
 
@@ -44,6 +46,14 @@ constexpr uint32_t kUnavailable = 14;
 
 uint32_t Number(Reason reason) { return static_cast<uint32_t>(reason); }
 
+bool AttachesSoon(const LaneFixture& fixture) {
+  for (int i = 0; i < 1000; ++i) {
+    if (Lane(fixture).status == MOETIER_OK) return true;
+    usleep(10'000);
+  }
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("Fast lane: a HELLO that is none is refused with what is wrong", "[fastlane]") {
@@ -57,7 +67,7 @@ TEST_CASE("Fast lane: a HELLO that is none is refused with what is wrong", "[fas
   hello = RawLane::GoodHello();
   hello.head.major = 2;
   CHECK(Refused(fixture, hello).text ==
-        "HELLO: version 2.0; this daemon speaks 1.0: update the older of daemon and client");
+        "HELLO: version 2.0; this daemon speaks 1.1: update the older of daemon and client");
   hello = RawLane::GoodHello();
   hello.head.size = 9;
   const Refusal shape = Refused(fixture, hello);
@@ -131,21 +141,98 @@ TEST_CASE("Fast lane: the model is chosen by handle, then fingerprint, else the 
   CHECK(fixture.counters.totals().faults.at(Reason::kUnknownModel) == 3);
 }
 
+TEST_CASE("Fast lane: a model is in use until its session ends, and no longer", "[fastlane]") {
+  const LaneFixture fixture;
+  {
+    const Lane lane(fixture);
+    REQUIRE(lane.status == MOETIER_OK);
+    const Status refused = fixture.core->UnloadIfIdle("demo");
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().message == "model `demo` is in use");
+  }
+  REQUIRE(fixture.WaitForSessions(0));
+  const Status unloaded = fixture.core->UnloadIfIdle("demo");  // its page may be mapped still
+  INFO((unloaded ? "" : unloaded.error().message));
+  CHECK(unloaded.has_value());
+}
+
+TEST_CASE("Fast lane: the grant says the model's activation, unknown if layers differ",
+          "[fastlane]") {
+  const LaneFixture fixture;
+  const Lane lane(fixture);
+  REQUIRE(lane.status == MOETIER_OK);
+  ModelGeometry geometry = *fixture.core->FindModel("demo")->geometry;
+  CHECK(lane.grant().activation == MOETIER_SWIGLU);
+  CHECK(lane.grant().activation == WireActivation(geometry));
+  REQUIRE(geometry.layers.size() > 1);
+  geometry.layers[1].shape.activation = kernels::Activation::kGeGlu;
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_ACTIVATION_UNKNOWN);
+  geometry.layers.erase(geometry.layers.begin() + 2, geometry.layers.end());
+  geometry.layers.erase(geometry.layers.begin());
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_GEGLU);
+  geometry.layers[0].shape.activation = kernels::Activation::kSwiGluClamped;
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_SWIGLU_CLAMPED);
+  geometry.layers.clear();
+  CHECK(WireActivation(geometry) == MOETIER_WIRE_ACTIVATION_UNKNOWN);
+}
+
+TEST_CASE("Fast lane: the memory of all sessions together is bounded", "[fastlane]") {
+  LaneShape shape;
+  {
+    const LaneFixture unbounded;
+    const Lane lane(unbounded);
+    shape = {.slots = lane.grant().max_in_flight,
+             .max_rows = lane.grant().max_rows,
+             .max_top_k = lane.grant().max_top_k,
+             .max_hidden = lane.grant().max_hidden};
+  }
+  const Bytes page(PlanLane(shape).page_bytes);
+  REQUIRE(page > 64_KiB);
+  FastLaneServer::Options options = LaneFixture::DefaultOptions();
+  options.memory = page * 2 + 64_KiB;
+  const LaneFixture fixture(options);
+  std::optional<Lane> first(std::in_place, fixture);
+  const Lane second(fixture);
+  REQUIRE(first->status == MOETIER_OK);
+  REQUIRE(second.status == MOETIER_OK);
+  const Lane third(fixture);
+  CHECK(third.status == MOETIER_REFUSED);
+  CHECK(third.error.code == kExhausted);
+  CHECK(third.error.reason == Number(Reason::kQuota));
+  CHECK(third.error.text ==
+        fmt::format("the session's memory would be {} (4 calls of 64 rows of {} values), {} of {} "
+                    "are left beside 2 sessions: raise fastlane.memory, or lower fastlane.max_rows "
+                    "or fastlane.max_in_flight",
+                    FormatSize(page), shape.max_hidden, FormatSize(64_KiB),
+                    FormatSize(options.memory)));
+  moetier_attach little{};
+  little.max_rows = 1;
+  little.max_in_flight = 1;
+  CHECK(Lane(fixture, little).status == MOETIER_OK);
+  first.reset();
+  CHECK(AttachesSoon(fixture));  // once the first's page is unmapped
+}
+
 TEST_CASE("Fast lane: files are for the resolver, which gets the client's own", "[fastlane]") {
   std::promise<void> asked;
   std::promise<void> go_on;
   std::shared_future<void> may_go_on(go_on.get_future());
   FastLaneServer::Options options = LaneFixture::DefaultOptions();
   LaneFixture* made = nullptr;
-  options.resolve_files = [&](std::vector<UniqueFd> files,
-                              const ProgressListener& /*listener*/) -> Result<ModelInfo> {
+  options.resolve_files =
+      [&](std::vector<UniqueFd> files,
+          const std::function<bool()>& /*keep_going*/) -> Result<ResolvedFiles> {
     struct stat info {};
     if (files.size() != 1 || fstat(files[0].get(), &info) != 0 || info.st_size != 5) {
       return Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "not these"};
     }
-    asked.set_value();
-    may_go_on.wait();
-    return *made->core->FindModel("demo");
+    ResolvedFiles resolved;
+    resolved.load = [&](const ProgressListener& /*listener*/) -> Result<ModelInfo> {
+      asked.set_value();
+      may_go_on.wait();
+      return *made->core->HoldModel(made->core->FindModel("demo")->id);
+    };
+    return resolved;
   };
   LaneFixture fixture(options);
   made = &fixture;
@@ -174,8 +261,8 @@ TEST_CASE("Fast lane: a resolver's refusal reaches the client, and none is NOT_Y
     CHECK(refusal.code == kUnimplemented);
     CHECK(refusal.reason == Number(Reason::kNotYet));
   }
-  options.resolve_files = [](const std::vector<UniqueFd>&, const ProgressListener&) {
-    return Result<ModelInfo>(Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "no GGUF"});
+  options.resolve_files = [](const std::vector<UniqueFd>&, const std::function<bool()>&) {
+    return Result<ResolvedFiles>(Error{ErrorCode::kInvalidArgument, Reason::kBadGguf, "no GGUF"});
   };
   const LaneFixture fixture(options);
   CHECK(Refused(fixture, hello, files).text == "no GGUF");
@@ -186,12 +273,27 @@ TEST_CASE("Fast lane: a client that leaves while its files are resolved stops th
   std::promise<void> asked;
   std::promise<void> stopped;
   FastLaneServer::Options options = LaneFixture::DefaultOptions();
-  options.resolve_files = [&](const std::vector<UniqueFd>&, const ProgressListener& listener) {
+  const auto work = [&](const std::function<bool()>& keep_going) {
     asked.set_value();
-    while (listener({}) == GoOn::kYes) usleep(1000);
+    while (keep_going()) usleep(1000);
     stopped.set_value();
-    return Result<ModelInfo>(Error{ErrorCode::kCancelled, Reason::kCancelled, "gave up"});
+    return Error{ErrorCode::kCancelled, Reason::kCancelled, "gave up"};
   };
+  SECTION("by reading") {
+    options.resolve_files = [&](const std::vector<UniqueFd>&,
+                                const std::function<bool()>& keep_going) {
+      return Result<ResolvedFiles>(work(keep_going));
+    };
+  }
+  SECTION("by a load") {
+    options.resolve_files = [&](const std::vector<UniqueFd>&, const std::function<bool()>&) {
+      ResolvedFiles resolved;
+      resolved.load = [&](const ProgressListener& listener) -> Result<ModelInfo> {
+        return work([&] { return listener({}) == GoOn::kYes; });
+      };
+      return Result<ResolvedFiles>(std::move(resolved));
+    };
+  }
   const LaneFixture fixture(options);
   const std::array<int, 1> files = {0};
   moetier_wire_hello hello = RawLane::GoodHello();

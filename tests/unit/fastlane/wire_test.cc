@@ -13,7 +13,7 @@ namespace moetier {
 
 #define CHECK_OFFSET(type, field, offset) CHECK(offsetof(type, field) == (offset))
 
-TEST_CASE("Wire: the handshake's messages lie as version 1.0 has them", "[fastlane]") {
+TEST_CASE("Wire: the handshake's messages lie as version 1.1 has them", "[fastlane]") {
   CHECK(MOETIER_WIRE_MAGIC == 0x4c46544d);
   CHECK(MOETIER_WIRE_MAJOR == 1);
   CHECK(sizeof(moetier_wire_head) == 16);
@@ -28,7 +28,7 @@ TEST_CASE("Wire: the handshake's messages lie as version 1.0 has them", "[fastla
   CHECK_OFFSET(moetier_wire_hello, file_count, 32);
   CHECK_OFFSET(moetier_wire_hello, client, 40);
   CHECK_OFFSET(moetier_wire_hello, model, 104);
-  CHECK(sizeof(moetier_wire_grant) == 304);
+  CHECK(sizeof(moetier_wire_grant) == 312);
   CHECK_OFFSET(moetier_wire_grant, session, 16);
   CHECK_OFFSET(moetier_wire_grant, fingerprint, 24);
   CHECK_OFFSET(moetier_wire_grant, page_bytes, 32);
@@ -45,13 +45,15 @@ TEST_CASE("Wire: the handshake's messages lie as version 1.0 has them", "[fastla
   CHECK_OFFSET(moetier_wire_grant, model, 104);
   CHECK_OFFSET(moetier_wire_grant, arithmetic, 176);
   CHECK_OFFSET(moetier_wire_grant, daemon_version, 240);
+  CHECK_OFFSET(moetier_wire_grant, activation, MOETIER_WIRE_GRANT_1_0);
+  CHECK_OFFSET(moetier_wire_grant, reserved, 308);
   CHECK(sizeof(moetier_wire_refuse) == 536);
   CHECK_OFFSET(moetier_wire_refuse, code, 16);
   CHECK_OFFSET(moetier_wire_refuse, reason, 20);
   CHECK_OFFSET(moetier_wire_refuse, text, 24);
 }
 
-TEST_CASE("Wire: the page lies as version 1.0 has it, each side's words on lines of its own",
+TEST_CASE("Wire: the page lies as version 1.1 has it, each side's words on lines of its own",
           "[fastlane]") {
   CHECK(sizeof(moetier_wire_page) == 192);
   CHECK_OFFSET(moetier_wire_page, size, 4);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "adapters/llama_cpp/lane_session.h"
 #include "tests/support/expert_graph.h"
 #include "tests/support/fake_fastlane.h"
 #include "tests/support/plugin_engine.h"
@@ -176,6 +177,30 @@ TEST_CASE("Plugin: a refused session and a failed call fail the computation and 
   CHECK(engine.Compute() == kOk);
   CHECK(Engine::daemon().attached == 1);
   CHECK(Engine::daemon().closed == 0);
+}
+
+TEST_CASE("Plugin: a model with another activation than the graph's is refused, not computed",
+          "[llama_cpp]") {
+  Engine engine(AbiLayout::kV2);
+  engine.LoadMapped();
+  Engine::daemon().activation = MOETIER_GEGLU;
+  CHECK(engine.Compute() == kFailed);
+  CHECK(Engine::daemon().calls.empty());
+  LayerMatch layer;
+  layer.layer = 3;
+  moetier_grant grant{};
+  grant.model = "demo";
+  grant.socket = "/s.fastlane";
+  CHECK(CheckActivation(grant, layer).has_value());
+  grant.activation = MOETIER_SWIGLU;
+  CHECK(CheckActivation(grant, layer).has_value());
+  layer.activation = kernels::Activation::kSwiGluClamped;
+  const Status refused = CheckActivation(grant, layer);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().message ==
+        "layer 3 of the engine's graph has the activation swiglu_clamped, moetierd at /s.fastlane "
+        "serves model demo with swiglu: unload it there and import it again, with --activation "
+        "swiglu_clamped if its architecture is unknown");
 }
 
 TEST_CASE("Plugin: weights that were not mapped from a file fail every computation",

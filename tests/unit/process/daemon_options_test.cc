@@ -51,6 +51,7 @@ TEST_CASE("DaemonConfig: both ends of every range start a daemon, what lies beyo
       {"fastlane: {max_rows: ", "}", {"1", "8192"}, {"0", "8193"}},
       {"fastlane: {max_in_flight: ", "}", {"1", "256"}, {"0", "257"}},
       {"fastlane: {spin_us: ", "}", {"0", "10000"}, {"10001"}},
+      {"fastlane: {memory: ", "}", {"1MiB", "1024GiB"}, {"1048575", "1025GiB", "0"}},
       {"models: {on_demand: {most: ", "}}", {"1", "64"}, {"0", "65"}},
       {"socket: {mode: ", "}", {"0200", "0777"}, {"0000", "1000"}},
   };
@@ -82,6 +83,22 @@ TEST_CASE("OddSettings: a root that is no directory is named", "[process]") {
   const std::vector<std::string> odd = OddSettings(config);
   REQUIRE(odd.size() == 1);
   CHECK_THAT(odd[0], Catch::StartsWith("models.roots: " + folder.File("gone")));
+}
+
+TEST_CASE("OpenFilesNeeded: counts all that clients can make the daemon hold", "[process]") {
+  DaemonConfig config;
+  config.limits.sessions = 1;
+  config.fast_lane.enabled = false;
+  CHECK(OpenFilesNeeded(config) == 64 + 1);
+  config.models.resize(2);
+  CHECK(OpenFilesNeeded(config) == 64 + 1 + 2 * 16);
+  config.fast_lane = {.enabled = true, .max_sessions = 3};
+  config.on_demand = {.stores = true, .files = false, .most = 2};
+  // 64 silent connections and 34 whose files are read; the 64 files of a HELLO and 128 that wait.
+  const uint64_t without_files = OpenFilesNeeded(config);
+  CHECK(without_files == 64 + 1 + 2 * 16 + 3 * 4 + 64 + 34 + 64 + 128 + 2 * 16);
+  config.on_demand.files = true;  // a brought model may have 64 shards
+  CHECK(OpenFilesNeeded(config) == without_files + 2 * (64 - 16));
 }
 
 TEST_CASE("RowsAboveMessage: rows that no message can hold are named with what would do",

@@ -66,6 +66,27 @@ TEST_CASE("OpenModelFiles: shards in any order, of any name, give the fingerprin
   }
 }
 
+TEST_CASE("OpenModelFiles: a file of a file system that is not known as local is not touched",
+          "[store]") {
+  const Error error = OpenError(One(Open("/proc/self/maps")));
+  CHECK(error.code == ErrorCode::kInvalidArgument);
+  CHECK(error.reason == Reason::kBadGguf);
+  CHECK_THAT(error.message, Catch::Contains("is on a file system of type proc, which may stop") &&
+                                Catch::Contains("keep the model on a local file system"));
+}
+
+TEST_CASE("OpenModelFiles: who gives up is asked between two files", "[store]") {
+  const testing::TempFolder folder;
+  const auto paths = testing::MakeMoeGguf({}).WriteShards(folder.path(), "model", 3);
+  std::vector<UniqueFd> files;
+  for (const std::string& path : paths) files.push_back(Open(path));
+  int asked = 0;
+  const auto model = OpenModelFiles(std::move(files), [&] { return ++asked < 2; });
+  REQUIRE_FALSE(model.has_value());
+  CHECK(model.error().code == ErrorCode::kCancelled);
+  CHECK(asked == 2);
+}
+
 TEST_CASE("OpenModelFiles: a shell gives the fingerprint that it names", "[store]") {
   const testing::TempFolder folder;
   const std::string path = folder.File("model.gguf");
