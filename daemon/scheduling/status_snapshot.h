@@ -8,11 +8,9 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/reason.h"
+#include "daemon/scheduling/lane_kind.h"
 
 namespace moetier {
-
-// Where an expert is computed.
-enum class LaneKind : uint8_t { kCpu, kZeroCopy, kGpu };
 
 // What the core knows of itself at one moment, as plain values; transports add their sessions.
 // Counters count from the daemon's start; gauges are of this moment.
