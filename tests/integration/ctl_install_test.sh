@@ -18,6 +18,12 @@ for file in usr/bin/moetierd usr/bin/moetierctl usr/lib/systemd/system/moetierd.
   check "$file" is_file "$file"
 done
 check "the configuration" is_file etc/moetierd/moetierd.yaml
+check "the configuration as this version has it" is_file usr/share/doc/moetierd/moetierd.yaml
+echo "log: {level: debug}" >"$root/etc/moetierd/moetierd.yaml"
+check "install again" exits 0 env DESTDIR="$root" "$cmake" --install "$build/deploy" --prefix /usr
+check "it says that the configuration stays" out_has "Kept: $root/etc/moetierd/moetierd.yaml"
+check "an edited configuration survives" equal "$(cat "$root/etc/moetierd/moetierd.yaml")" \
+  "log: {level: debug}"
 check "the installed tool runs" exits 0 "$root/usr/bin/moetierctl" --version
 
 # The fast lane's client: a program that knows nothing of the tree builds against what is installed.
@@ -55,6 +61,11 @@ done
 check "the unit starts the installed program" grep -q "^ExecStart=/usr/bin/moetierd " "$unit"
 check "the user's unit too" grep -q "exec /usr/bin/moetierd " "$user_unit"
 named="$(sed -n 's/^ExecStart=[^ ]* --config //p' "$unit")"
+for file in "$unit" "$user_unit"; do
+  manual="$(sed -n 's/^Documentation=file://p' "$file")"
+  check "$(basename "$(dirname "$file")"): the unit names the installed manual" is_file "$manual"
+  check "with its whole path" equal "$manual" /usr/share/doc/moetierd/README.md
+done
 check "the unit names the installed configuration" is_file "$named"
 
 # The programs lie in the test's root, which verify does not know: its complaint about them is
