@@ -60,6 +60,8 @@ for line in Type=notify WatchdogSec=30 RuntimeDirectory=moetierd RuntimeDirector
 done
 check "the unit starts the installed program" grep -q "^ExecStart=/usr/bin/moetierd " "$unit"
 check "the user's unit too" grep -q "exec /usr/bin/moetierd " "$user_unit"
+check "the user's daemon keeps its state where moetierctl looks" exits 1 grep "^StateDirectory=" \
+  "$user_unit"
 named="$(sed -n 's/^ExecStart=[^ ]* --config //p' "$unit")"
 for file in "$unit" "$user_unit"; do
   manual="$(sed -n 's/^Documentation=file://p' "$file")"
