@@ -51,6 +51,15 @@ visible="$(nm -D --defined-only "$libraries/libmoetier-fastlane.so.0" | awk '{pr
 check "the header's functions alone are visible" equal "$visible" \
   "moetier_lane_attach moetier_lane_close moetier_lane_compute moetier_lane_grant moetier_lane_set_spin moetier_lane_submit moetier_lane_wait "
 
+plugin="$(find "$root/usr" -name libggml-moetier.so)"
+if [[ -n "$plugin" ]]; then  # a build with a sanitizer has none
+  check "doctor" exits 0 "$root/usr/bin/moetierctl" doctor --store-root "$work"
+  check "doctor says where the plug-in is installed" out_has "GGML_BACKEND_PATH=$plugin"
+  rm "$plugin"
+  check "doctor without it" exits 0 "$root/usr/bin/moetierctl" doctor --store-root "$work"
+  check "doctor says where it should be" out_has "libggml-moetier.so is not where $plugin"
+fi
+
 unit="$root/usr/lib/systemd/system/moetierd.service"
 user_unit="$root/usr/lib/systemd/user/moetierd.service"
 check "no placeholder is left" exits 1 grep -E '@[A-Z_]+@' "$unit" "$user_unit"
