@@ -100,8 +100,17 @@ Status ApplyEnvironment(const EnvironmentLookup& environment, DaemonConfig& conf
 }
 
 Result<DaemonConfig> LoadConfig(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxConfigBytes));
-  ASSIGN_OR_RETURN(DaemonConfig config, ParseConfig(text, path));
+  Result<std::string> text = ReadTextFile(path, kMaxConfigBytes);
+  if (!text.has_value()) {
+    Error error = std::move(text).error();
+    if (error.code == ErrorCode::kNotFound) {
+      error.message +=
+          "; install moetierd, which brings /etc/moetierd/moetierd.yaml, or copy "
+          "config/moetierd.yaml from its source and name the copy with --config";
+    }
+    return error;
+  }
+  ASSIGN_OR_RETURN(DaemonConfig config, ParseConfig(*text, path));
   RETURN_IF_ERROR(ApplyEnvironment(ProcessEnvironment(), config));
   return config;
 }

@@ -57,12 +57,31 @@ cleanup() {
   exit "$status"
 }
 
+# require_programs DIR: says what is missing there, and how to make it.
+require_programs() {
+  local program reason=""
+  if [[ ! -d "$1" ]]; then
+    reason="$1 is no folder"
+  else
+    for program in daemon/moetierd daemon/ctl/moetierctl adapters/llama_cpp/libggml-moetier.so; do
+      [[ -n "$reason" || -e "$1/$program" ]] || reason="$1 holds no $program"
+    done
+  fi
+  [[ -z "$reason" ]] && return
+  cat >&2 <<TEXT
+quickstart: --build-dir: $reason; name the folder of a build that is done, such as build/release after
+  cmake --preset release -DMOETIER_TESTS=OFF && cmake --build --preset release
+TEXT
+  exit 2
+}
+
 parse_arguments() {
   while (($# > 0)); do
     case "$1" in
       --keep) keep=yes ;;
       --build-dir)
         [[ $# -ge 2 ]] || { usage >&2; exit 2; }
+        require_programs "$2"
         build_dir="$(cd "$2" && pwd)"
         shift
         ;;
@@ -87,7 +106,7 @@ build() {
     cat "$work/configure.log" >&2
     return 1
   }
-  cmake --build "$build_dir" --target moetierd moetierctl ggml_moetier
+  cmake --build "$build_dir"  # everything, so that it can be installed
 }
 
 write_config() {

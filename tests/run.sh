@@ -7,6 +7,21 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 readonly ROOT
 cd "$ROOT" || exit 1
 
+usage() {
+  cat <<'TEXT'
+usage: tests/run.sh
+Installs what is missing from Debian, builds the dev preset in build/dev and runs the default tests.
+Exit status: 0 every step passed; 1 one did not; 2 bad arguments.
+TEXT
+}
+if [[ "${1:-}" == --help || "${1:-}" == -h ]]; then
+  usage
+  exit 0
+elif (($# > 0)); then
+  usage >&2
+  exit 2
+fi
+
 names=()
 verdicts=()
 times=()

@@ -75,7 +75,7 @@ std::string DefaultStoreRoot() {
   DaemonConfig config;
   const Status status = ApplyEnvironment(ProcessEnvironment(), config);
   // A bad override concerns the daemon; the root is then the fixed one.
-  return status.has_value() ? config.store_root : "/var/lib/moetierd/stores";
+  return status.has_value() ? config.store_root : std::string(kSystemStoreRoot);
 }
 
 std::string FingerprintText(uint64_t fingerprint) { return fmt::format("{:016x}", fingerprint); }

@@ -48,6 +48,8 @@ std::string AbsolutePath(const std::string& path);
 
 // Where stores go unless the user says otherwise: what the daemon's own default would be.
 std::string DefaultStoreRoot();
+// The same of the daemon that the system's unit starts.
+inline constexpr std::string_view kSystemStoreRoot = "/var/lib/moetierd/stores";
 
 // Fingerprints as everywhere: 16 hexadecimal digits.
 std::string FingerprintText(uint64_t fingerprint);

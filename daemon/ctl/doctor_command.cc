@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +20,8 @@ ExitCode RunDoctor(const DoctorArguments& arguments) {
   for (Finding& finding : CheckStorage(AbsolutePath(arguments.store_root))) {
     findings.push_back(std::move(finding));
   }
+  std::error_code error;  // without /proc, a plug-in is not found
+  findings.push_back(CheckPlugin(std::filesystem::read_symlink("/proc/self/exe", error)));
   return Print(arguments.json ? FindingsJson(findings) : FindingsText(findings),
                Worst(findings) == Verdict::kFail ? ExitCode::kWrong : ExitCode::kOk);
 }

@@ -30,6 +30,10 @@ std::vector<Finding> CheckHost(const MemoryRoots& roots);
 // not exist yet: its nearest existing parent is looked at. Writes and removes a file of 4 KiB.
 std::vector<Finding> CheckStorage(const std::string& directory);
 
+// Where the plug-in for llama.cpp lies that was installed or built with `program`, moetierctl's
+// file.
+Finding CheckPlugin(const std::string& program);
+
 // One finding as the kernel's release says it: "6.1.0-13-amd64".
 Finding CheckKernel(std::string_view release);
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,6 +34,31 @@ std::optional<kernels::Activation> ActivationOf(const std::string& name) {
   return std::nullopt;
 }
 
+// Whether a daemon that is told nothing finds the store: it lists the root, not what lies deeper.
+bool LiesBelow(const std::string& root, const std::string& directory) {
+  std::filesystem::path store = directory;
+  if (!store.has_filename()) store = store.parent_path();  // "DIR/"
+  std::error_code error;  // a root that is not there is no parent of anything
+  return std::filesystem::equivalent(store.parent_path(), root, error);
+}
+
+std::string WayToServe(const std::string& directory, const std::string& root) {
+  if (LiesBelow(root, directory)) {
+    const std::string whose =
+        root == kSystemStoreRoot
+            ? ""
+            : fmt::format("; the system's daemon looks in {}", kSystemStoreRoot);
+    return fmt::format(
+        "moetierd finds it when an engine brings the model's file: it is below the default store "
+        "root {}{}",
+        root, whose);
+  }
+  return fmt::format(
+      "moetierd does not find it by itself, since it is not directly below the default store root "
+      "{}: name it under models.load (path: {}), or set store_root",
+      root, directory);
+}
+
 std::string SummaryJson(const ImportSummary& summary) {
   return nlohmann::json{{"directory", summary.directory},
                         {"kind", StoreKindName(summary.kind)},
@@ -41,6 +67,7 @@ std::string SummaryJson(const ImportSummary& summary) {
                         {"layers", summary.layers},
                         {"experts", summary.experts},
                         {"record_bytes", summary.record_bytes},
+                        {"below_store_root", LiesBelow(DefaultStoreRoot(), summary.directory)},
                         {"already_complete", summary.already_complete},
                         {"experts_resumed", summary.experts_resumed},
                         {"warnings", summary.warnings},
@@ -64,7 +91,7 @@ std::string SummaryText(const ImportSummary& summary) {
     text += fmt::format("warning: {} experts have odd weights:\n", summary.warning_count);
     for (const std::string& fault : summary.warnings) text += "  " + WithoutControls(fault) + "\n";
   }
-  return text;
+  return text + WithoutControls(WayToServe(summary.directory, DefaultStoreRoot())) + "\n";
 }
 
 ExitCode RunImport(const ImportArguments& arguments) {

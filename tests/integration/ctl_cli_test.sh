@@ -37,11 +37,13 @@ check "replay of no rows" exits 4 "$ctl" replay --golden "$work" --socket "$work
 
 check "doctor finds no failure here" exits 0 "$ctl" doctor --store-root "$work" --json
 check "doctor's JSON" out_is_json
+check "doctor looks for the plug-in" out_has '"plug-in"'
 
 check "import of no file" exits 4 "$ctl" import "$work/none.gguf" --store "$work/store"
 check "the error names the file" err_has "$work/none.gguf"
 check "import" exits 0 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --store "$work/store" --json
 check "import's JSON" out_is_json
+check "it is below no store root" equal "$(json_value '["below_store_root"]')" False
 check "192 experts" equal "$(json_value '["experts"]')" 192
 fingerprint="$(json_value '["fingerprint"]')"
 check "import again" exits 0 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --store "$work/store" \
@@ -61,6 +63,22 @@ check "shell with --force" exits 0 "$ctl" shell "$demo/moetier-demo-Q4_K_M.gguf"
 check "it says how to start an engine" out_has "-ot exps=MOETIER"
 check "shell of a shell" exits 4 "$ctl" shell "$work/shell.gguf" "$work/again.gguf"
 rm "$work/shell.gguf"
+
+check "import to a place of its own" exits 0 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" \
+  --store "$work/store/"
+check "it says that the daemon needs to be told" out_has "name it under models.load (path: $work/store"
+export MOETIER_STORE_ROOT="$work/root"
+check "import to the default place" exits 0 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --in-place
+check "it says that the daemon finds it" out_has "below the default store root $work/root"
+check "and where another looks" out_has "the system's daemon looks in /var/lib/moetierd/stores"
+check "again, with a slash" exits 0 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --in-place --json \
+  --store "$(find "$work/root" -mindepth 1 -maxdepth 1)/"
+check "it is below the store root" equal "$(json_value '["below_store_root"]')" True
+check "import below a folder below the root" exits 0 "$ctl" import \
+  "$demo/moetier-demo-Q4_K_M.gguf" --in-place --store "$work/root/deeper/store"
+check "it says that it does not" out_has "name it under models.load"
+unset MOETIER_STORE_ROOT
+rm -r "$work/root"
 
 check "models of a folder" exits 0 "$ctl" models --stores "$work" --json
 check "both stores are listed" equal "$(json_value '["stores"].__len__()')" 2

@@ -18,6 +18,12 @@ for file in usr/bin/moetierd usr/bin/moetierctl usr/lib/systemd/system/moetierd.
   check "$file" is_file "$file"
 done
 check "the configuration" is_file etc/moetierd/moetierd.yaml
+check "the configuration as this version has it" is_file usr/share/doc/moetierd/moetierd.yaml
+echo "log: {level: debug}" >"$root/etc/moetierd/moetierd.yaml"
+check "install again" exits 0 env DESTDIR="$root" "$cmake" --install "$build/deploy" --prefix /usr
+check "it says that the configuration stays" out_has "Kept: $root/etc/moetierd/moetierd.yaml"
+check "an edited configuration survives" equal "$(cat "$root/etc/moetierd/moetierd.yaml")" \
+  "log: {level: debug}"
 check "the installed tool runs" exits 0 "$root/usr/bin/moetierctl" --version
 
 # The fast lane's client: a program that knows nothing of the tree builds against what is installed.
@@ -45,6 +51,15 @@ visible="$(nm -D --defined-only "$libraries/libmoetier-fastlane.so.0" | awk '{pr
 check "the header's functions alone are visible" equal "$visible" \
   "moetier_lane_attach moetier_lane_close moetier_lane_compute moetier_lane_grant moetier_lane_set_spin moetier_lane_submit moetier_lane_wait "
 
+plugin="$(find "$root/usr" -name libggml-moetier.so)"
+if [[ -n "$plugin" ]]; then  # a build with a sanitizer has none
+  check "doctor" exits 0 "$root/usr/bin/moetierctl" doctor --store-root "$work"
+  check "doctor says where the plug-in is installed" out_has "GGML_BACKEND_PATH=$plugin"
+  rm "$plugin"
+  check "doctor without it" exits 0 "$root/usr/bin/moetierctl" doctor --store-root "$work"
+  check "doctor says where it should be" out_has "libggml-moetier.so is not where $plugin"
+fi
+
 unit="$root/usr/lib/systemd/system/moetierd.service"
 user_unit="$root/usr/lib/systemd/user/moetierd.service"
 check "no placeholder is left" exits 1 grep -E '@[A-Z_]+@' "$unit" "$user_unit"
@@ -54,7 +69,14 @@ for line in Type=notify WatchdogSec=30 RuntimeDirectory=moetierd RuntimeDirector
 done
 check "the unit starts the installed program" grep -q "^ExecStart=/usr/bin/moetierd " "$unit"
 check "the user's unit too" grep -q "exec /usr/bin/moetierd " "$user_unit"
+check "the user's daemon keeps its state where moetierctl looks" exits 1 grep "^StateDirectory=" \
+  "$user_unit"
 named="$(sed -n 's/^ExecStart=[^ ]* --config //p' "$unit")"
+for file in "$unit" "$user_unit"; do
+  manual="$(sed -n 's/^Documentation=file://p' "$file")"
+  check "$(basename "$(dirname "$file")"): the unit names the installed manual" is_file "$manual"
+  check "with its whole path" equal "$manual" /usr/share/doc/moetierd/README.md
+done
 check "the unit names the installed configuration" is_file "$named"
 
 # The programs lie in the test's root, which verify does not know: its complaint about them is

@@ -35,6 +35,22 @@ in_tree() {
 }
 check "the client, run from the tree" in_tree
 
+# The README's examples, as a reader pastes them.
+shell_example() {
+  sed -n '/^PYTHONPATH=/,/^```/{/^```/d;p}' "$root/adapters/python/README.md" | sed "s|/usr/bin/python3|$python|"
+}
+python_example() { sed -n '/^```python/,/^```/{/^```/d;p}' "$root/adapters/python/README.md"; }
+run_example() { (cd "$root" && PYTHONPATH=adapters/python timeout 60 "$@" </dev/null); }
+export MOETIER_SOCKET="$work/moetierd.sock"
+check "a daemon as the quick start leaves it" start_daemon \
+  "models: {load: [{name: demo, path: packed, ram: 25%}]}"
+check "the README's first example" exits 0 run_example bash -c "$(shell_example)"
+check "it lists the demo model" equal "$(cat "$work/out")" "demo 256 6"
+check "the README's second example" exits 0 run_example "$python" -c "$(python_example)"
+check "it computes 64 rows" out_has "(64, 256)"
+check "the daemon stops" stop_daemon
+unset MOETIER_SOCKET
+
 # The copy keeps pip's build folders out of the tree. Nothing is downloaded.
 installs() {
   mkdir -p "$work/tree/adapters"

@@ -75,6 +75,8 @@ check "SIGKILL leaves the socket file" test -S "$MOETIER_SOCKET"
 check "which the next daemon replaces" start_daemon "models: {}"
 check "SIGTERM ends that one too" stop_daemon
 
+check "no configuration stops the start" exits 1 "$daemon" --config "$work/none.yaml"
+check "with what to do" err_has "copy config/moetierd.yaml from its source"
 printf 'precious' >"$MOETIER_SOCKET"
 check "a file that is no socket stops the start" exits 1 "$daemon" --config "$work/moetierd.yaml"
 check "and stays" equal "$(cat "$MOETIER_SOCKET")" precious

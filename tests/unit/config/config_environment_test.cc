@@ -110,6 +110,7 @@ TEST_CASE("LoadConfig: reads the file, and names it when it is not there", "[con
   REQUIRE(!missing.has_value());
   CHECK(missing.error().code == ErrorCode::kNotFound);
   CHECK(missing.error().message.find(path) != std::string::npos);
+  CHECK(missing.error().message.find("copy config/moetierd.yaml") != std::string::npos);
 }
 
 }  // namespace moetier
