@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/file_io.h"
+#include "base/unique_fd.h"
 
 namespace moetier {
 namespace {
@@ -66,6 +67,7 @@ std::optional<std::string> FindMountedType(std::string_view mountinfo, const Mou
     if (!mount || end_of_options == std::string_view::npos) continue;
     line.remove_prefix(end_of_options + 3);
     const std::string type(TakeWord(line));
+    if (type.empty()) continue;
     if (*mount == key.mount) return type;
     if (same_device && !by_device) by_device = type;
   }
