@@ -7,8 +7,8 @@
 namespace moetier {
 namespace {
 
-// States x jobs of one search: some 50 us for 64 jobs, and for 12 jobs room for every state that
-// 20,000 drawn layers left.
+// States x jobs of one search: 341 states for 12 jobs, 64 for 64, where a plan takes 60 to 150 us
+// (bench_planner).
 constexpr size_t kStateSteps = 4096;
 constexpr size_t kMostStates = 512;
 constexpr size_t kFewestStates = 32;
