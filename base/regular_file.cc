@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/permission_remedy.h"
+
 namespace moetier {
 namespace {
 
@@ -60,6 +62,7 @@ Error OpenError(int error_number, const std::string& path, FileKinds kinds) {
   }
   Error error = ErrnoError(error_number, fmt::format("open {}", path));
   if (error_number == ENOTDIR) error.message += ": what stands before the last `/` is a file";
+  if (error_number == EACCES) error.message += ": " + PermissionRemedy(path);
   if (error_number != ENOENT) return error;
   if (const std::optional<std::string> target = DanglingTarget(path)) {
     error.message += fmt::format(": it is a symbolic link to {}, which does not exist", *target);

@@ -67,8 +67,8 @@ void LogState(const ExpertCore& core, spdlog::logger& log) {
   log.info("cpu: {} kernels, {} workers; reader: {}", snapshot.cpu.instruction_set,
            snapshot.cpu.workers, snapshot.reader.description);
   for (const PoolSnapshot& pool : snapshot.pools) {
-    log.info("pool {}: {} of {} in use, {}", pool.name, FormatSize(pool.used),
-             FormatSize(pool.budget), pool.page_size);
+    log.info("pool {}: {} of {} in use{}{}", pool.name, FormatSize(pool.used),
+             FormatSize(pool.budget), pool.page_size.empty() ? "" : ", ", pool.page_size);
   }
   for (const FallbackSnapshot& fallback : snapshot.fallbacks) {
     log.warn("fallback {}: {}", fallback.name, fallback.reason);

@@ -11,7 +11,8 @@ namespace moetier {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;
-constexpr double kLossToWarn = 0.10;  // of the budget
+constexpr Bytes kSmallestMeant = 1_MiB;  // a smaller budget lacks its unit, most likely
+constexpr double kLossToWarn = 0.10;     // of the budget
 
 // The bytes of `slots` slots of each class, or empty when they exceed every machine.
 std::optional<uint64_t> SumBytes(std::span<const SizeClassGeometry> classes,
@@ -67,6 +68,7 @@ Error TooSmall(std::span<const SizeClassGeometry> classes, std::span<const uint3
   text += needed ? fmt::format("at least {} ({} bytes) are needed: raise the budget",
                                FormatSize(Bytes(*needed)), *needed)
                  : std::string("more than any host has");
+  if (budget < kSmallestMeant) text += "; a number without a unit is bytes";
   return Error{ErrorCode::kExhausted, Reason::kBudgetTooSmall, std::move(text)};
 }
 

@@ -55,6 +55,13 @@ static moetier_status unreachable(handshake* shake, const char* what) {
                    shake->address.sun_path, what);
 }
 
+static moetier_status not_allowed(handshake* shake) {
+  return lane_fail(shake->error, MOETIER_UNREACHABLE, 0, 0,
+                   "you may not use %s: be root, or join its group: `sudo usermod -aG moetier "
+                   "$USER`, then log in again",
+                   shake->address.sun_path);
+}
+
 /* Milliseconds for poll; -1 without a deadline, 0 when it has passed. */
 static int time_left_ms(const handshake* shake) {
   if (shake->deadline_us == 0) return -1;
@@ -72,6 +79,7 @@ static moetier_status connect_socket(handshake* shake) {
         0) {
       return MOETIER_OK;
     }
+    if (errno == EACCES) return not_allowed(shake);
     if (errno != EAGAIN && errno != EINTR) return unreachable(shake, strerror(errno));
     if (time_left_ms(shake) == 0) return unreachable(shake, "it takes no connection in time");
     const struct timespec pause = {0,

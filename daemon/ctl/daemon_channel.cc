@@ -1,9 +1,11 @@
 #include "daemon/ctl/daemon_channel.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -24,6 +26,13 @@ Error NoDaemon(const std::string& socket_path, const std::string& why) {
                fmt::format("no daemon answers on {} ({}); start moetierd, or name its socket with "
                            "--socket or MOETIER_SOCKET",
                            socket_path, why)};
+}
+
+Error NotAllowed(const std::string& socket_path) {
+  return Error{ErrorCode::kPermissionDenied, Reason::kUnspecified,
+               fmt::format("you may not use {}: be root, or join its group: `sudo usermod -aG "
+                           "moetier $USER`, then log in again",
+                           socket_path)};
 }
 
 ErrorCode CodeOf(grpc::StatusCode code) {
@@ -63,9 +72,14 @@ Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket
   RETURN_IF_ERROR(RaiseOpenFileLimit(kOpenFiles));
   struct stat status = {};
   if (::stat(socket_path.c_str(), &status) != 0) {
+    if (errno == EACCES) return NotAllowed(socket_path);
     return NoDaemon(socket_path, std::strerror(errno));
   }
   if (!S_ISSOCK(status.st_mode)) return NoDaemon(socket_path, "it is no socket");
+  // gRPC would try for the whole of the timeout, and not say why.
+  if (::faccessat(AT_FDCWD, socket_path.c_str(), W_OK, AT_EACCESS) != 0 && errno == EACCES) {
+    return NotAllowed(socket_path);
+  }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // Channels to one address share a connection unless they have pools of their own.

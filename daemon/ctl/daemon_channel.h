@@ -12,7 +12,8 @@
 namespace moetier {
 
 // Connects to the daemon's Unix socket and waits up to two seconds for an answer. No answer is
-// kUnavailable without a reason, and says what to do. (gRPC hands channels out shared.)
+// kUnavailable without a reason, a socket that this user may not use kPermissionDenied; both say
+// what to do. (gRPC hands channels out shared.)
 Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket_path);
 
 // The error of a failed call, with the daemon's reason and words; `what` says what was asked.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/permission_remedy.h"
 #include "base/text_size.h"
 #include "base/unique_fd.h"
 #include "daemon/ctl/doctor_report.h"
@@ -133,18 +134,27 @@ std::string NearestDirectory(const std::string& directory) {
   return path.empty() ? "." : path.string();
 }
 
+Finding CheckPath(const std::string& directory, const std::string& nearest) {
+  if (nearest == directory) return {"store path", Verdict::kOk, directory, ""};
+  std::error_code error;
+  std::filesystem::is_directory(directory, error);
+  if (error == std::errc::permission_denied) {
+    return {
+        "store path", Verdict::kWarn,
+        fmt::format("user {} may not look at {}; looking at {}", UserName(), directory, nearest),
+        "run as root (sudo moetierctl doctor) or as the daemon's user"};
+  }
+  return {"store path", Verdict::kWarn,
+          fmt::format("{} is no directory yet; looking at {}", directory, nearest),
+          "`moetierctl import` makes it; or name another with --store-root"};
+}
+
 }  // namespace
 
 std::vector<Finding> CheckStorage(const std::string& directory) {
   const std::string there = NearestDirectory(directory);
   std::vector<Finding> findings;
-  Finding path{"store path", Verdict::kOk, directory, ""};
-  if (there != directory) {
-    path.verdict = Verdict::kWarn;
-    path.what = fmt::format("{} is no directory yet; looking at {}", directory, there);
-    path.advice = "`moetierctl import` makes it; or name another with --store-root";
-  }
-  findings.push_back(std::move(path));
+  findings.push_back(CheckPath(directory, there));
   findings.push_back(CheckFileSystem(there));
   findings.push_back(CheckSpace(there));
   findings.push_back(CheckIoUring());

@@ -2,15 +2,24 @@
 
 #include <csignal>
 #include <iostream>
+#include <optional>
 #include <sstream>
+#include <string>
 
 #include "base/standard_descriptors.h"
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/mistyped.h"
 
 namespace {
 
 // Help and version are results; every other end of the parser is 2.
 moetier::ExitCode EndParse(const CLI::App& app, const CLI::ParseError& error) {
+  const bool failed = error.get_exit_code() != 0;
+  const std::optional<std::string> mistyped = failed ? moetier::MistypedText(app) : std::nullopt;
+  if (mistyped) {
+    std::cerr << "moetierctl: " << *mistyped << "\nRun with --help for more information.\n";
+    return moetier::ExitCode::kUsage;
+  }
   std::ostringstream result;
   const bool asked_for = app.exit(error, result, std::cerr) == 0;
   return asked_for ? moetier::Print(result.str()) : moetier::ExitCode::kUsage;

@@ -23,6 +23,17 @@ struct PinArguments {
 
 enum class PinAction : uint8_t { kPin, kUnpin };
 
+std::string ReplyText(PinAction action, const PinArguments& arguments, uint32_t changed) {
+  const bool pin = action == PinAction::kPin;
+  if (changed > 0) {
+    return fmt::format("{}: {} experts of blk.{}\n", pin ? "pinned" : "unpinned", changed,
+                       arguments.layer);
+  }
+  return fmt::format("nothing to do: {} of blk.{} {}\n",
+                     arguments.experts.empty() ? "the experts" : "these experts", arguments.layer,
+                     pin ? "are pinned already" : "are not pinned");
+}
+
 ExitCode RunPin(const PinArguments& arguments, PinAction action) {
   const auto channel = ConnectToDaemon(arguments.socket);
   if (!channel) return ReportError(channel.error());
@@ -37,10 +48,7 @@ ExitCode RunPin(const PinArguments& arguments, PinAction action) {
   const grpc::Status status =
       pin ? stub->Pin(&context, request, &reply) : stub->Unpin(&context, request, &reply);
   if (!status.ok()) return ReportError(CallError(status, pin ? "pin" : "unpin"));
-  return Print(arguments.json
-                   ? ProtoJson(reply)
-                   : fmt::format("{}: {} experts of blk.{}\n", pin ? "pinned" : "unpinned",
-                                 reply.changed(), arguments.layer));
+  return Print(arguments.json ? ProtoJson(reply) : ReplyText(action, arguments, reply.changed()));
 }
 
 void AddPinCommand(CLI::App& app, ExitCode& exit_code, const std::string& name,

@@ -22,7 +22,10 @@ std::string ReplyText(const v1::ReloadReply& reply) {
   std::string text;
   for (const std::string& key : reply.changed()) text += "changed: " + WithoutControls(key) + "\n";
   for (const std::string& key : reply.needs_restart()) {
-    text += "needs a restart: " + WithoutControls(key) + "\n";
+    // Models come and go while the daemon runs; of the rest it has made what it is.
+    const bool models = key == "models.load";
+    text += fmt::format("not applied: {}; restart moetierd{}\n", WithoutControls(key),
+                        models ? ", or use `moetierctl load` and `unload`" : "");
   }
   return text.empty() ? "nothing differs\n" : text;
 }

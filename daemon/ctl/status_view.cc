@@ -83,8 +83,10 @@ std::string Header(const v1::StatusReply& now, const Rates& rates) {
       fmt::format("calls {}{}  rows {}{}  queued {} of {}", now.requests(),
                   rate(now.requests(), before ? before->requests() : 0), now.rows(),
                   rate(now.rows(), before ? before->rows() : 0), now.queued(), now.queue_limit());
+  std::string_view before_fault = "  refused or failed: ";
   for (const v1::ReasonCount& fault : now.faults()) {
-    text += fmt::format("  {} {}", ReasonText(fault.reason()), fault.count());
+    text += fmt::format("{}{} {}", before_fault, ReasonText(fault.reason()), fault.count());
+    before_fault = ", ";
   }
   return text + "\n";
 }

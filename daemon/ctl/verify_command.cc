@@ -92,7 +92,9 @@ std::string ReportText(const VerifyReport& report, bool repair) {
                       FormatSize(Bytes(report.bytes)), report.damaged.size(), repaired,
                       report.good() ? "good" : "NOT good");
   if (!report.good() && !repair) {
-    text += "run `moetierctl verify --repair` to make the damaged records again from the model\n";
+    text += fmt::format(
+        "run `moetierctl verify --repair {}` to make the damaged records again from the model\n",
+        WithoutControls(report.directory));
   }
   if (repaired > 0) {
     text += "run `moetierctl reload` so that a running daemon lifts their quarantine\n";

@@ -76,10 +76,11 @@ grpc::Status OperatorService::ChangePins(PinChange change, const v1::PinRequest&
       CheckExperts(request.layer(), named, *model->geometry, place);
   if (!experts) return context_.Refuse(experts.error(), place);
   const auto layer = static_cast<LayerIndex>(request.layer());
-  const Status done = change == PinChange::kPin ? context_.core.Pin(model->id, layer, *experts)
-                                                : context_.core.Unpin(model->id, layer, *experts);
-  if (!done) return context_.Refuse(done.error());
-  reply.set_changed(static_cast<uint32_t>(experts->size()));
+  const Result<uint32_t> changed = change == PinChange::kPin
+                                       ? context_.core.Pin(model->id, layer, *experts)
+                                       : context_.core.Unpin(model->id, layer, *experts);
+  if (!changed) return context_.Refuse(changed.error());
+  reply.set_changed(*changed);
   return grpc::Status::OK;
 }
 

@@ -93,9 +93,12 @@ class DaemonCore {
   // listener says kNo.
   virtual Status VerifyModel(std::string_view name, const ProgressListener& listener) = 0;
 
-  // `experts` exist in the layer. Pin returns when they are resident.
-  virtual Status Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) = 0;
-  virtual Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) = 0;
+  // `experts` exist in the layer. Pin returns when they are resident; on an error it has pinned
+  // none. Both give how many changed: those that were not pinned before, those that were.
+  virtual Result<uint32_t> Pin(ModelId model, LayerIndex layer,
+                               std::span<const ExpertIndex> experts) = 0;
+  virtual Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
+                                 std::span<const ExpertIndex> experts) = 0;
 
   [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
 

@@ -149,6 +149,8 @@ Status ExpertCore::LoadModel(const LoadSpec& spec, const ProgressListener& liste
   ModelOptions options = options_.load_defaults;
   options.name = spec.name;
   options.directory = spec.directory;
+  // The client's own, which no key of the configuration holds.
+  options.ram_key = fmt::format("--ram of model {}", spec.name);
   if (spec.ram_bytes) options.ram = *spec.ram_bytes;
   return Load(options, listener);
 }
@@ -247,13 +249,14 @@ std::vector<ModelInfo> ExpertCore::ListModels() const {
   return list;
 }
 
-Status ExpertCore::Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) {
+Result<uint32_t> ExpertCore::Pin(ModelId model, LayerIndex layer,
+                                 std::span<const ExpertIndex> experts) {
   return executor_.Pin(KeysOf(model, layer, experts));
 }
 
-Status ExpertCore::Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) {
-  executor_.Unpin(KeysOf(model, layer, experts));
-  return Ok{};
+Result<uint32_t> ExpertCore::Unpin(ModelId model, LayerIndex layer,
+                                   std::span<const ExpertIndex> experts) {
+  return executor_.Unpin(KeysOf(model, layer, experts));
 }
 
 Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& listener) {

@@ -68,8 +68,10 @@ class ExpertCore final : public DaemonCore {
   Status LoadModel(const LoadSpec& spec, const ProgressListener& listener) override;
   Status UnloadModel(std::string_view name) override;
   Status VerifyModel(std::string_view name, const ProgressListener& listener) override;
-  Status Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
-  Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
+  Result<uint32_t> Pin(ModelId model, LayerIndex layer,
+                       std::span<const ExpertIndex> experts) override;
+  Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
+                         std::span<const ExpertIndex> experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   Status AddCallSource(CallSource& source) override;
   void RemoveCallSource(CallSource& source) override;

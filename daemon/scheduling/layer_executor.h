@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -65,10 +66,12 @@ class LayerExecutor final : public LoadListener, public CallSink {
   // Null when there is no such model.
   std::unique_ptr<LoadedModel> RemoveModel(ModelId model);
 
-  // Loads `keys` and keeps them resident until Unpin. kNoRoom when a size class could not serve
-  // calls any more, kDraining after Stop. Waits for the reads.
-  Status Pin(const std::vector<ExpertKey>& keys);
-  void Unpin(const std::vector<ExpertKey>& keys);
+  // Loads `keys` and keeps them resident until Unpin; gives how many were not pinned before. On an
+  // error none of these is: kNoRoom when a size class could not serve calls any more, kDraining
+  // after Stop. Waits for the reads.
+  Result<uint32_t> Pin(const std::vector<ExpertKey>& keys);
+  // Gives how many were pinned.
+  uint32_t Unpin(const std::vector<ExpertKey>& keys);
   // Quarantined experts may be read again.
   void LiftQuarantine(ModelId model);
 
@@ -162,8 +165,10 @@ class LayerExecutor final : public LoadListener, public CallSink {
   void OnLanded(LoadDone done);
   void OnKeyReady(const KeyReady& ready);
   void OnKeyFailed(LoadedModel& model, const KeyFailed& failed);
-  Status BeginPin(const ExpertKey& key, std::vector<std::future<Status>>& landed);
-  void ReleasePin(const ExpertKey& key);
+  [[nodiscard]] Status CheckPins(const std::set<ExpertKey>& keys) const;
+  static Status CheckPinRoom(const LoadedModel& model, size_t size_class, uint32_t wanted);
+  std::future<Status> BeginPin(const ExpertKey& key);
+  bool ReleasePin(const ExpertKey& key);  // false when it is not pinned
   void ReleaseWaveOf(WaveId id);
   [[nodiscard]] bool Quiet() const;
   void RemoveIdleModels();

@@ -1,76 +1,104 @@
 // LayerExecutor's pins: experts that an operator keeps resident.
 
+#include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "daemon/scheduling/layer_executor.h"
 
 namespace moetier {
 
-Status LayerExecutor::Pin(const std::vector<ExpertKey>& keys) {
+Result<uint32_t> LayerExecutor::Pin(const std::vector<ExpertKey>& keys) {
+  std::vector<ExpertKey> begun;
   std::vector<std::future<Status>> landed;
   Status refused = Ok{};
   RunOnThread([&] {
-    for (const ExpertKey& key : keys) {
-      if (pins_.contains(key)) continue;
-      refused = BeginPin(key, landed);
-      if (!refused.has_value()) return;
-    }
+    std::set<ExpertKey> wanted(keys.begin(), keys.end());
+    std::erase_if(wanted, [&](const ExpertKey& key) { return pins_.contains(key); });
+    refused = CheckPins(wanted);
+    if (!refused.has_value()) return;
+    begun.assign(wanted.begin(), wanted.end());
+    for (const ExpertKey& key : begun) landed.push_back(BeginPin(key));
   });
   for (std::future<Status>& pin : landed) {
     if (Status status = pin.get(); !status.has_value()) refused = std::move(status);
   }
-  return refused;
+  if (refused.has_value()) return static_cast<uint32_t>(begun.size());
+  Unpin(begun);
+  return std::move(refused).error();
 }
 
-Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Status>>& landed) {
+Status LayerExecutor::CheckPins(const std::set<ExpertKey>& keys) const {
   if (stopping_.load()) {
     return Error{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is shutting down"};
   }
-  const auto found = models_.find(key.model);
-  if (found == models_.end() || found->second->removed) {
-    return Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded"};
+  std::map<std::pair<ModelId, size_t>, uint32_t> counts;  // by size class
+  for (const ExpertKey& key : keys) {
+    const auto found = models_.find(key.model);
+    if (found == models_.end() || found->second->removed) {
+      return Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded"};
+    }
+    const LayerGeometry* layer = found->second->geometry->Find(key.layer);
+    if (layer == nullptr || Raw(key.expert) >= layer->experts) {
+      return Error{ErrorCode::kInvalidArgument, Reason::kUnknownLayer,
+                   fmt::format("{} is not an expert of the model", ToString(key))};
+    }
+    ++counts[{key.model, Raw(layer->size_class)}];
   }
-  LoadedModel& model = *found->second;
-  const LayerGeometry* layer = model.geometry->Find(key.layer);
-  if (layer == nullptr || Raw(key.expert) >= layer->experts) {
-    return Error{ErrorCode::kInvalidArgument, Reason::kUnknownLayer,
-                 fmt::format("{} is not an expert of the model", ToString(key))};
+  for (const auto& [place, wanted] : counts) {
+    RETURN_IF_ERROR(CheckPinRoom(*models_.at(place.first), place.second, wanted));
   }
-  const size_t size_class = Raw(layer->size_class);
+  return Ok{};
+}
+
+Status LayerExecutor::CheckPinRoom(const LoadedModel& model, size_t size_class, uint32_t wanted) {
   const uint32_t slots = model.ledgers[size_class]->slot_count();
   const uint32_t kept = 2 * model.geometry->top_k;  // two calls' reservations
-  if (model.pinned[size_class] + kept >= slots) {
-    return Error{ErrorCode::kExhausted, Reason::kNoRoom,
-                 fmt::format("{} of {} slots of its size class are pinned and {} are kept for "
-                             "calls; raise the model's ram budget or unpin others",
-                             model.pinned[size_class], slots, kept)};
-  }
-  ++model.pinned[size_class];
+  const uint32_t taken = model.pinned[size_class] + kept;
+  const uint32_t fit = slots - std::min(slots, taken);
+  if (wanted <= fit) return Ok{};
+  return Error{ErrorCode::kExhausted, Reason::kNoRoom,
+               fmt::format("nothing was pinned: {} more {} wanted, {} would fit, since {} of {} "
+                           "slots of the size class are pinned and {} are kept for calls; name at "
+                           "most {}, raise the model's ram budget or unpin others",
+                           wanted, wanted == 1 ? "is" : "are", fit, model.pinned[size_class], slots,
+                           kept, fit)};
+}
+
+std::future<Status> LayerExecutor::BeginPin(const ExpertKey& key) {
+  LoadedModel& model = *models_.at(key.model);
+  const SizeClass size_class = model.geometry->Find(key.layer)->size_class;
+  ++model.pinned[Raw(size_class)];
   const WaveId id{next_wave_++};
   auto pinned = std::make_shared<std::promise<Status>>();
-  landed.push_back(pinned->get_future());
+  std::future<Status> landed = pinned->get_future();
   pins_.emplace(key, id);
   Wave& wave = waves_[id];
   wave = {.model = &model,
-          .size_class = layer->size_class,
+          .size_class = size_class,
           .batch = 0,
           .first_expert = 0,
           .unfinished = 1,
           .keys = {key},
           .pinned = std::move(pinned)};
   Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
-  return Ok{};
+  return landed;
 }
 
-void LayerExecutor::Unpin(const std::vector<ExpertKey>& keys) {
+uint32_t LayerExecutor::Unpin(const std::vector<ExpertKey>& keys) {
+  uint32_t released = 0;
   RunOnThread([&] {
-    for (const ExpertKey& key : keys) ReleasePin(key);
+    for (const ExpertKey& key : keys) {
+      if (ReleasePin(key)) ++released;
+    }
   });
+  return released;
 }
 
-void LayerExecutor::ReleasePin(const ExpertKey& key) {
+bool LayerExecutor::ReleasePin(const ExpertKey& key) {
   const auto pin = pins_.find(key);
-  if (pin == pins_.end()) return;
+  if (pin == pins_.end()) return false;
   Wave& wave = waves_.at(pin->second);
   if (wave.unfinished > 0) {
     wave.pinned->set_value(
@@ -78,6 +106,7 @@ void LayerExecutor::ReleasePin(const ExpertKey& key) {
   }
   ReleaseWaveOf(pin->second);
   pins_.erase(pin);
+  return true;
 }
 
 }  // namespace moetier

@@ -9,6 +9,12 @@ Result<ModelInfo> ChooseModel(DaemonCore& core, const std::string& name) {
   std::optional<ModelInfo> model;
   if (name.empty()) {
     std::vector<ModelInfo> models = core.ListModels();
+    if (models.size() == 1 && BroughtByClient(models.front())) {
+      return Error{ErrorCode::kInvalidArgument, Reason::kUnknownModel,
+                   fmt::format("model is empty, and the only model, \"{}\", was loaded for the "
+                               "client that brought its files; name it to use it",
+                               models.front().name)};
+    }
     std::erase_if(models, BroughtByClient);
     if (models.size() != 1) {
       return Error{ErrorCode::kInvalidArgument, Reason::kUnknownModel,

@@ -52,7 +52,22 @@ check "a budget above the model is the model" test "$total" -lt 100000000
 check "a share by the tool" exits 0 "$ctl" load quarter "$work/stores/m" --ram 25%
 check "is that share" equal "$((($(pool_value budget) - total - total / 4) / 4096))" 0
 check "too little" exits 4 "$ctl" load small "$work/stores/m" --ram 4KiB
-check "names the model" err_has "models[small].ram: a budget of"
+check "names the model" err_has "--ram of model small: a budget of"
+check "and what bytes are" err_has "a number without a unit is bytes"
+check "pin two" exits 0 "$ctl" pin all 0 1 2
+check "are two" out_has "pinned: 2 experts of blk.0"
+check "pin them again" exits 0 "$ctl" pin all 0 1 2
+check "changes nothing" out_has "nothing to do: these experts of blk.0 are pinned already"
+check "unpin the layer" exits 0 "$ctl" unpin all 0
+check "counts those two" out_has "unpinned: 2 experts of blk.0"
+check "unpin it again" exits 0 "$ctl" unpin all 0
+check "changes nothing" out_has "nothing to do: the experts of blk.0 are not pinned"
+check "a small share" exits 0 "$ctl" load eighth "$work/stores/m" --ram 12.5%
+check "pin more than fits" exits 4 "$ctl" pin eighth 0
+check "pins nothing" err_has "nothing was pinned: 32 more are wanted"
+sed -i 's/3TiB/2TiB/' "$config"
+check "reload" exits 0 "$ctl" reload
+check "says what to do" out_has "not applied: models.load; restart moetierd, or use"
 check "the daemon ends well" stop_daemon
 
 echo "-- locked memory"

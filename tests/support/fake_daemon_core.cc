@@ -263,13 +263,16 @@ Status FakeDaemonCore::VerifyModel(std::string_view name, const ProgressListener
   return Ok{};
 }
 
-Status FakeDaemonCore::Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) {
-  return AdminCall(fmt::format("pin {} {} {}", Raw(model), Raw(layer), experts.size()));
+Result<uint32_t> FakeDaemonCore::Pin(ModelId model, LayerIndex layer,
+                                     std::span<const ExpertIndex> experts) {
+  RETURN_IF_ERROR(AdminCall(fmt::format("pin {} {} {}", Raw(model), Raw(layer), experts.size())));
+  return static_cast<uint32_t>(experts.size());
 }
 
-Status FakeDaemonCore::Unpin(ModelId model, LayerIndex layer,
-                             std::span<const ExpertIndex> experts) {
-  return AdminCall(fmt::format("unpin {} {} {}", Raw(model), Raw(layer), experts.size()));
+Result<uint32_t> FakeDaemonCore::Unpin(ModelId model, LayerIndex layer,
+                                       std::span<const ExpertIndex> experts) {
+  RETURN_IF_ERROR(AdminCall(fmt::format("unpin {} {} {}", Raw(model), Raw(layer), experts.size())));
+  return 0u;
 }
 
 StatusSnapshot FakeDaemonCore::Snapshot() const { return snapshot_; }

@@ -55,8 +55,10 @@ class FakeDaemonCore final : public DaemonCore {
   Status LoadModel(const LoadSpec& spec, const ProgressListener& listener) override;
   Status UnloadModel(std::string_view name) override;
   Status VerifyModel(std::string_view name, const ProgressListener& listener) override;
-  Status Pin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
-  Status Unpin(ModelId model, LayerIndex layer, std::span<const ExpertIndex> experts) override;
+  Result<uint32_t> Pin(ModelId model, LayerIndex layer,
+                       std::span<const ExpertIndex> experts) override;
+  Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
+                         std::span<const ExpertIndex> experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   // It has no executor that could look at one.
   Status AddCallSource(CallSource& source) override;

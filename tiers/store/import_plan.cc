@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/permission_remedy.h"
 #include "base/unique_fd.h"
 #include "tiers/store/index_geometry.h"
+#include "tiers/store/shell_gguf.h"
 
 namespace moetier {
 namespace {
@@ -20,7 +22,10 @@ Result<SourceFile> DescribeSource(const std::string& path) {
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   struct stat info {};
   if (error || ::stat(path.c_str(), &info) != 0) {
-    return ErrnoError(error ? error.value() : errno, fmt::format("stat {}", path));
+    const int number = error ? error.value() : errno;
+    Error refused = ErrnoError(number, fmt::format("stat {}", path));
+    if (number == EACCES) refused.message += ": " + PermissionRemedy(path);
+    return refused;
   }
   return SourceFile{
       .path = absolute.lexically_normal(),
@@ -90,6 +95,22 @@ Error Stale(const std::string& directory, std::string_view what) {
                   directory, what)};
 }
 
+// The model is as it was: nothing to bring back.
+Error Unreadable(const std::string& directory, const Error& error) {
+  return Error{error.code, error.reason,
+               fmt::format("{}: its model file cannot be read: {}", directory, error.message)};
+}
+
+// Its holes would be imported as experts, or be refused for a type that the model does not have.
+Status RefuseShell(const GgufModel& gguf) {
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> shell_of, ShellFingerprint(gguf));
+  if (!shell_of) return Ok{};
+  return Error{ErrorCode::kInvalidArgument, Reason::kUnsupportedModel,
+               fmt::format("{} is a shell, without expert weights; import the model that it was "
+                           "made of (fingerprint {:016x})",
+                           gguf.shard_paths().front(), *shell_of)};
+}
+
 }  // namespace
 
 std::array<const GgufTensor*, kRouterRoles> RouterTensors(const RouterSource& router) {
@@ -107,6 +128,7 @@ std::vector<std::string> ImportPlan::ShardPaths() const {
 
 Result<ImportPlan> MakeImportPlan(const ImportPlanOptions& options) {
   ASSIGN_OR_RETURN(const GgufModel gguf, GgufModel::Open(options.model_path));
+  RETURN_IF_ERROR(RefuseShell(gguf));
   ASSIGN_OR_RETURN(MoeModel model, ReadMoeModel(gguf, {options.form, options.activation}));
   ASSIGN_OR_RETURN(const uint64_t fingerprint, ModelFingerprint(gguf, model));
   std::vector<SourceFile> sources;
@@ -167,7 +189,7 @@ Status CheckSourcesUnchanged(const StoreIndex& index, const std::string& directo
     if (!now && now.error().code == ErrorCode::kNotFound) {
       return Stale(directory, fmt::format("its model file {} is gone", source.path));
     }
-    if (!now) return now.error();
+    if (!now) return Unreadable(directory, now.error());
     if (now->bytes != source.bytes) {
       return Stale(directory, fmt::format("its model file {} has {} bytes, it had {} at import",
                                           source.path, now->bytes, source.bytes));
@@ -175,6 +197,9 @@ Status CheckSourcesUnchanged(const StoreIndex& index, const std::string& directo
   }
   const Result<ImportPlan> now = PlanOfStore(index, directory);
   if (!now && now.error().reason == Reason::kStaleStore) return now.error();
+  if (!now && now.error().code == ErrorCode::kPermissionDenied) {
+    return Unreadable(directory, now.error());
+  }
   if (!now) {
     return Stale(directory, fmt::format("its model cannot be read: {}", now.error().message));
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "base/check.h"
 #include "tiers/store/import_journal.h"
@@ -62,12 +63,15 @@ Status IndexedStore::Check(size_t ordinal, ExpertIndex expert,
   const uint64_t expected = layer.checksums[Raw(expert)];
   if (actual == expected) return Ok{};
   const Extent& at = layer.ExtentsOf(Raw(expert))[0];
+  const std::filesystem::path file = files_[at.file].path;
   return Error{
       ErrorCode::kDataLoss, Reason::kChecksum,
       fmt::format("blk.{} expert {} at byte {} of {} has xxh3 {:016x}, {:016x} was expected; {}",
-                  Raw(layer.layer), Raw(expert), at.offset, files_[at.file].path, actual, expected,
-                  index_.in_place ? "the model file is damaged: get it again"
-                                  : "repair it with moetierctl verify --repair")};
+                  Raw(layer.layer), Raw(expert), at.offset, file.string(), actual, expected,
+                  index_.in_place ? std::string("the model file is damaged: get it again")
+                                  : fmt::format("run `moetierctl verify --repair {}`, then "
+                                                "`moetierctl reload`",
+                                                file.parent_path().string()))};
 }
 
 Status IndexedStore::Land(LayerIndex layer, ExpertIndex expert,

@@ -37,7 +37,7 @@ def default_socket(environment=os.environ):
 
 def connect(socket=None, timeout=2.0):
     """A Client of the daemon at the Unix socket `socket`, by default default_socket(); Unreachable
-    when none answers within `timeout` seconds."""
+    when none may be asked, or none answers within `timeout` seconds."""
     path = os.path.abspath(socket or default_socket())
     _check_socket(path)
     channel = grpc.insecure_channel(f"unix:{path}", options=_CHANNEL_OPTIONS)
@@ -54,13 +54,23 @@ def _no_daemon(path, why):
                        "with connect(socket=...) or MOETIER_SOCKET", code="UNAVAILABLE")
 
 
+def _not_allowed(path):
+    return Unreachable(f"you may not use {path}: be root, or join its group: `sudo usermod -aG "
+                       "moetier $USER`, then log in again", code="PERMISSION_DENIED")
+
+
 def _check_socket(path):
     try:
         mode = os.stat(path).st_mode
+    except PermissionError:
+        raise _not_allowed(path) from None
     except OSError as error:
         raise _no_daemon(path, error.strerror) from None
     if not stat.S_ISSOCK(mode):
         raise _no_daemon(path, "it is no socket")
+    # gRPC would try for the whole of the timeout, and not say why.
+    if not os.access(path, os.W_OK, effective_ids=True):
+        raise _not_allowed(path)
 
 
 class Client:

@@ -1,7 +1,7 @@
 """What can go wrong, as one hierarchy of exceptions.
 
     MoetierError
-      Unreachable        no daemon answers at the socket
+      Unreachable        no daemon answers at the socket, or this user may not ask it
       LibraryMissing     transport="fastlane" without its library
       SessionEnded       the session is over, also for calls in flight: attach again
       CallFailed         the daemon refused or failed this one call; the session lives on

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -166,6 +167,22 @@ class UnreachableTest(unittest.TestCase):
         path = WORK / "file"
         path.write_text("")
         self.assertIn("no socket", self.refused(path))
+
+    def test_a_socket_of_others(self):
+        program = ("import os, sys, moetier\n"
+                   "if os.geteuid() == 0: os.seteuid(65534)\n"
+                   "try: moetier.connect(sys.argv[1])\n"
+                   "except moetier.Unreachable as error: print(error)\n")
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+            path = os.path.join(folder, "moetierd.sock")
+            listener.bind(path)
+            os.chmod(path, 0)
+            for mode in (0o755, 0):  # whether the folder may be searched
+                os.chmod(folder, mode)
+                done = subprocess.run([sys.executable, "-c", program, path], timeout=SOON,
+                                      stdout=subprocess.PIPE, text=True, check=True)
+                self.assertIn(f"you may not use {path}: be root, or join its group", done.stdout)
+            os.chmod(folder, 0o700)
 
     def test_a_listener_that_never_speaks(self):
         path = WORK / "silent"

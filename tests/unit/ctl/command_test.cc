@@ -1,9 +1,17 @@
 #include "daemon/ctl/command.h"
 
-#include <catch2/catch.hpp>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "base/unique_fd.h"
 #include "daemon/ctl/daemon_channel.h"
 #include "moetier/v1/common.pb.h"
+#include "tests/support/as_nobody.h"
+#include "tests/support/temp_folder.h"
 
 namespace moetier {
 
@@ -47,6 +55,30 @@ TEST_CASE("ConnectToDaemon: no socket, and a file that is none, are told apart",
 
 TEST_CASE("FingerprintText: always sixteen digits", "[ctl]") {
   CHECK(FingerprintText(0xAB) == "00000000000000ab");
+}
+
+TEST_CASE("ConnectToDaemon: a socket of others is not taken for a daemon that is not there",
+          "[ctl]") {
+  const testing::TempFolder folder;
+  const std::string path = folder.File("moetierd.sock");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM, 0));
+  REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::chmod(path.c_str(), 0) == 0);
+  // The folder that may be searched, and the one that may not.
+  for (const mode_t mode : {0755u, 0u}) {
+    REQUIRE(::chmod(folder.path().c_str(), mode) == 0);
+    const testing::AsNobody nobody;
+    const auto refused = ConnectToDaemon(path);
+    REQUIRE(!refused.has_value());
+    CHECK(refused.error().code == ErrorCode::kPermissionDenied);
+    CHECK(refused.error().message == "you may not use " + path +
+                                         ": be root, or join its group: `sudo usermod -aG moetier "
+                                         "$USER`, then log in again");
+  }
+  REQUIRE(::chmod(folder.path().c_str(), 0700) == 0);
 }
 
 }  // namespace moetier

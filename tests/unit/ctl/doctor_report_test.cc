@@ -1,9 +1,14 @@
 #include "daemon/ctl/doctor_report.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "tests/support/as_nobody.h"
+#include "tests/support/temp_folder.h"
 
 namespace moetier {
 namespace {
@@ -86,6 +91,23 @@ TEST_CASE("Findings: text has a line each and its advice, JSON the worst verdict
   CHECK(json["worst"] == "fail");
   CHECK(json["findings"][1]["advice"] == "mend it");
   CHECK(Worst({}) == Verdict::kOk);
+}
+
+TEST_CASE("CheckStorage: a directory that this user may not look at is not called missing",
+          "[ctl]") {
+  const testing::TempFolder folder;
+  CHECK_THAT(Named(CheckStorage(folder.File("stores")), "store path").what,
+             Catch::Contains("is no directory yet"));
+  REQUIRE(::chmod(folder.path().c_str(), 0) == 0);
+  Finding path;
+  {
+    const testing::AsNobody nobody;
+    path = Named(CheckStorage(folder.File("stores")), "store path");
+  }
+  REQUIRE(::chmod(folder.path().c_str(), 0700) == 0);
+  CHECK(path.verdict == Verdict::kWarn);
+  CHECK_THAT(path.what, Catch::Contains("may not look at " + folder.File("stores")));
+  CHECK_THAT(path.advice, Catch::Contains("run as root"));
 }
 
 }  // namespace moetier

@@ -100,6 +100,9 @@ TEST_CASE("RenderStatus: faults, quarantine, fallbacks and warnings are shown", 
   v1::ReasonCount& fault = *status.add_faults();
   fault.set_reason(v1::REASON_BAD_ROWS);
   fault.set_count(3);
+  v1::ReasonCount& failure = *status.add_faults();
+  failure.set_reason(v1::REASON_CHECKSUM);
+  failure.set_count(1);
   v1::ModelStatus& model = *status.add_models();
   model.mutable_model()->set_name("demo");
   v1::QuarantinedExpert& expert = *model.add_quarantined();
@@ -114,7 +117,7 @@ TEST_CASE("RenderStatus: faults, quarantine, fallbacks and warnings are shown", 
   fallback.set_count(1);
   status.add_warnings("the tier is\nsmall");
   const std::string page = RenderStatus(status);
-  Has(page, "BAD_ROWS 3");
+  Has(page, "  refused or failed: BAD_ROWS 3, CHECKSUM 1\n");
   Has(page, "quarantined: demo blk.2 expert 7 at 4096 of /s/data: checksum differs\n");
   Has(page, "fallback: direct_io (1): Invalid argument\n");
   Has(page, "warning: the tier is?small\n");

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +15,8 @@
 #include <optional>
 
 #include "base/text_size.h"
+#include "base/unique_fd.h"
+#include "tests/support/as_nobody.h"
 #include "tests/support/lane_fixture.h"
 #include "tests/support/raw_lane.h"
 
@@ -393,6 +397,30 @@ TEST_CASE("Fast lane: nobody listens, and the client says so", "[fastlane]") {
   CHECK(error.text == path +
                           ".fastlane: No such file or directory; is moetierd running, with its "
                           "fast lane enabled?");
+}
+
+TEST_CASE("Fast lane: a socket of others is not taken for a daemon that is not there",
+          "[fastlane]") {
+  const TempFolder folder;
+  const std::string path = folder.File("moetierd.sock");
+  const std::string bound = path + MOETIER_WIRE_SOCKET;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, bound.c_str(), sizeof address.sun_path - 1);
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
+  REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::chmod(bound.c_str(), 0) == 0);
+  moetier_attach attach{};
+  attach.size = sizeof attach;
+  attach.socket = path.c_str();
+  moetier_lane* lane = nullptr;
+  moetier_error error{};
+  const AsNobody nobody;
+  CHECK(moetier_lane_attach(&attach, 0, &lane, &error) == MOETIER_UNREACHABLE);
+  CHECK(error.text == "you may not use " + bound +
+                          ": be root, or join its group: `sudo usermod -aG moetier $USER`, then "
+                          "log in again");
 }
 
 }  // namespace moetier::testing

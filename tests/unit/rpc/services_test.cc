@@ -3,6 +3,7 @@
 
 #include "daemon/rpc/models_service.h"
 #include "daemon/rpc/status_map.h"
+#include "daemon/transport/model_choice.h"
 #include "tests/support/raw_call.h"
 #include "tests/support/rpc_fixture.h"
 
@@ -160,6 +161,7 @@ TEST_CASE("Operator: Pin and Unpin check the experts and reach the core", "[rpc]
   grpc::ClientContext context;
   v1::PinReply reply;
   CHECK(stub->Unpin(&context, request, &reply).ok());
+  CHECK(reply.changed() == 0);  // as the core says, not what was asked
   CHECK(fixture.core.admin_calls() ==
         std::vector<std::string>{"pin 1 1 2", "pin 1 3 4", "unpin 1 1 8"});
 }
@@ -309,6 +311,22 @@ TEST_CASE("Reflection: lists the four services", "[rpc]") {
        {"moetier.v1.Experts", "moetier.v1.Residency", "moetier.v1.Models", "moetier.v1.Operator"}) {
     CHECK(reply.message.find(service) != std::string::npos);
   }
+}
+
+TEST_CASE("ChooseModel: the only model, when a client brought it, is named and not chosen",
+          "[rpc]") {
+  FakeDaemonCore core;
+  CHECK(ChooseModel(core, "").value().name == "small");
+  ModelInfo brought = SmallModel();
+  brought.directory.clear();
+  core.AddModel(brought);  // in the place of the other
+  const Result<ModelInfo> refused = ChooseModel(core, "");
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kUnknownModel);
+  CHECK(refused.error().message ==
+        "model is empty, and the only model, \"small\", was loaded for the client that brought its "
+        "files; name it to use it");
+  CHECK(ChooseModel(core, "small").has_value());
 }
 
 }  // namespace moetier

@@ -181,4 +181,16 @@ TEST_CASE("ExpertCore: a name is one model's", "[scheduling]") {
   CHECK(core.core->UnloadModel("nope").error().reason == Reason::kUnknownModel);
 }
 
+TEST_CASE("ExpertCore: a client's load that is refused names the client's own budget",
+          "[scheduling]") {
+  Core core;
+  const Status refused =
+      core.core->LoadModel({.name = "b", .directory = core.Import("b", 2), .ram_bytes = 12_B},
+                           [](const ModelProgress&) { return GoOn::kYes; });
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kBudgetTooSmall);
+  CHECK_THAT(refused.error().message, Catch::StartsWith("--ram of model b: a budget of 12 B is") &&
+                                          Catch::EndsWith("; a number without a unit is bytes"));
+}
+
 }  // namespace moetier

@@ -300,7 +300,7 @@ TEST_CASE("LayerExecutor: after Stop a model is handed back and a pin refused, n
           "[scheduling]") {
   Bench bench(6, kThread);
   bench.executor.Stop();
-  const Status pin = bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{0}}});
+  const Result<uint32_t> pin = bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{0}}});
   REQUIRE(!pin.has_value());
   CHECK(pin.error().reason == Reason::kDraining);
   CHECK(bench.executor.RemoveModel(bench.id) != nullptr);
@@ -312,7 +312,7 @@ TEST_CASE("LayerExecutor: a pinned expert stays a hit, and pins leave room for c
   const ExpertKey pinned{bench.id, LayerIndex{1}, ExpertIndex{0}};
   REQUIRE(bench.executor.Pin({pinned}).has_value());
   REQUIRE(bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{1}}}).has_value());
-  const Status refused = bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{2}}});
+  const Result<uint32_t> refused = bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{2}}});
   REQUIRE(!refused.has_value());
   CHECK(refused.error().reason == Reason::kNoRoom);
   for (uint64_t i = 0; i < 6; ++i) {
@@ -324,6 +324,45 @@ TEST_CASE("LayerExecutor: a pinned expert stays a hit, and pins leave room for c
   CHECK(bench.Submit(call).get()->hits == 1);
   bench.executor.Unpin({pinned});
   CHECK(bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{2}}}).has_value());
+}
+
+TEST_CASE("LayerExecutor: pins that do not all fit pin nothing and say how many would",
+          "[scheduling]") {
+  Bench bench(6, kThread);  // two slots to pin
+  std::vector<ExpertKey> keys;
+  for (uint16_t e = 0; e < 3; ++e) keys.push_back({bench.id, LayerIndex{1}, ExpertIndex{e}});
+  const Result<uint32_t> refused = bench.executor.Pin(keys);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kNoRoom);
+  CHECK_THAT(refused.error().message,
+             Catch::StartsWith("nothing was pinned: 3 more are wanted, 2 would fit"));
+  CHECK(bench.executor.Unpin(keys) == 0);
+  keys.pop_back();
+  CHECK(bench.executor.Pin(keys).value() == 2);
+}
+
+TEST_CASE("LayerExecutor: a pin whose record cannot be read leaves none of its call pinned",
+          "[scheduling]") {
+  Bench bench(6, kThread);
+  const ExpertKey good{bench.id, LayerIndex{1}, ExpertIndex{0}};
+  const ExpertKey bad{bench.id, LayerIndex{1}, ExpertIndex{1}};
+  bench.reader.Inject({.kind = FakeRecordReader::Fault::Kind::kError,
+                       .file = bench.file,
+                       .offset = bench.model.Locate(bad.layer, bad.expert).offset,
+                       .error_number = EIO});
+  REQUIRE(!bench.executor.Pin({good, bad}).has_value());
+  CHECK(bench.executor.Unpin({good, bad}) == 0);
+}
+
+TEST_CASE("LayerExecutor: pins and unpins are counted when they change something", "[scheduling]") {
+  Bench bench(6, kThread);
+  const ExpertKey first{bench.id, LayerIndex{1}, ExpertIndex{0}};
+  const ExpertKey second{bench.id, LayerIndex{1}, ExpertIndex{1}};
+  CHECK(bench.executor.Pin({first, first}).value() == 1);
+  CHECK(bench.executor.Pin({first, second}).value() == 1);
+  CHECK(bench.executor.Unpin({first}) == 1);
+  CHECK(bench.executor.Unpin({first, second}) == 1);
+  CHECK(bench.executor.Unpin({first, second}) == 0);
 }
 
 }  // namespace moetier

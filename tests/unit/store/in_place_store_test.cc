@@ -1,7 +1,10 @@
 #include "tiers/store/in_place_store.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
+#include "tests/support/as_nobody.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/store_helpers.h"
 #include "tests/support/temp_folder.h"
@@ -164,6 +167,28 @@ TEST_CASE("InPlaceStore: a model that was moved can be imported again into its s
   REQUIRE(again.has_value());
   CHECK_FALSE(again->already_complete);
   CHECK(ExpertStore::Open(imported.directory).value()->source_paths()[0] == moved);
+}
+
+TEST_CASE("InPlaceStore: a model or index that this user may not read is not called stale",
+          "[store]") {
+  const Imported imported(testing::MakeMoeGguf({}).Bytes());
+  const auto refused_with = [&](const std::string& path) {
+    REQUIRE(::chmod(imported.folder.path().c_str(), 0755) == 0);
+    REQUIRE(::chmod(path.c_str(), 0) == 0);
+    const testing::AsNobody nobody;
+    return imported.OpenError();
+  };
+  const Error model = refused_with(imported.model);
+  CHECK(model.code == ErrorCode::kPermissionDenied);
+  CHECK_THAT(model.message, Catch::Contains("its model file cannot be read: open " +
+                                            imported.model + ": Permission denied: user ") &&
+                                Catch::Contains("chmod or chgrp it") &&
+                                !Catch::Contains("bring the model"));
+  const std::string index = imported.directory + "/" + std::string(kIndexFileName);
+  const Error unopened = refused_with(index);
+  CHECK(unopened.code == ErrorCode::kPermissionDenied);
+  CHECK_THAT(unopened.message, Catch::Contains("open " + index + ": Permission denied: user ") &&
+                                   Catch::Contains("chmod or chgrp it"));
 }
 
 }  // namespace moetier

@@ -70,7 +70,9 @@ TEST_CASE("PackedStore: a landed record with a flipped bit is kChecksum, naming 
   CHECK_THAT(damaged.error().message,
              Catch::Contains(fmt::format("blk.1 expert 3 at byte {} of {} has xxh3", extent.offset,
                                          store->files()[0].path)) &&
-                 Catch::Contains("moetierctl verify --repair"));
+                 Catch::Contains(fmt::format("run `moetierctl verify --repair {}`, then "
+                                             "`moetierctl reload`",
+                                             imported.directory)));
   CHECK(store->Land(layer.layer, expert, landed, slot, Verify::kNo).has_value());
 }
 

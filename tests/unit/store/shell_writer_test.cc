@@ -12,6 +12,7 @@
 #include "tests/support/store_helpers.h"
 #include "tests/support/temp_folder.h"
 #include "tiers/store/gguf_header.h"
+#include "tiers/store/importer.h"
 #include "tiers/store/moe_model.h"
 #include "tiers/store/shell_gguf.h"
 
@@ -284,6 +285,28 @@ TEST_CASE("ShellFingerprint: damaged keys and other versions are refused, not ov
   const auto fingerprint = parse(gguf);
   REQUIRE_FALSE(fingerprint.has_value());
   CHECK(fingerprint.error().message.find("moetierctl shell") != std::string::npos);
+}
+
+TEST_CASE("ImportModel: a shell is refused by its name, in every form of a store", "[store]") {
+  const testing::TempFolder folder;
+  const std::string shell = folder.File("shell.gguf");
+  const ShellSummary made = MakeShell(kDemo, shell);
+  for (const kernels::RecordForm form :
+       {kernels::RecordForm::kRows16, kernels::RecordForm::kSource}) {
+    for (const bool in_place : {false, true}) {
+      const auto refused = ImportModel({.model_path = shell,
+                                        .store_directory = folder.File("store"),
+                                        .form = form,
+                                        .in_place = in_place},
+                                       HostFileSystem());
+      REQUIRE_FALSE(refused.has_value());
+      CHECK(refused.error().message ==
+            fmt::format("{} is a shell, without expert weights; import the model that it was made "
+                        "of (fingerprint {:016x})",
+                        shell, made.fingerprint));
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(folder.File("store")));
 }
 
 }  // namespace moetier
