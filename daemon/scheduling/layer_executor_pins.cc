@@ -57,6 +57,7 @@ Status LayerExecutor::BeginPin(const ExpertKey& key, std::vector<std::future<Sta
           .first_expert = 0,
           .unfinished = 1,
           .keys = {key},
+          .heat = {},
           .pinned = std::move(pinned)};
   Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
   return Ok{};
