@@ -40,7 +40,7 @@ struct ModelConfig {
   std::string name;  // letters, digits, `.`, `_`, `-`; unique
   std::string path;  // a store directory, made by `moetierctl import`; absolute once loaded
   MemoryBudget ram = Percent{100};
-  std::string policy = "lru";  // lru, clock, lfu:WINDOW:HALF_LIFE or static; the syntax is checked
+  std::string policy = "lru";  // a name of tiers/eviction_policy.h; the syntax is checked
   VerifyOnLanding verify_on_landing = VerifyOnLanding::kFirst;
   ExactMode exact = ExactMode::kStall;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;

@@ -192,8 +192,11 @@ Result<std::string> ParseAddress(std::string_view text, const ConfigPlace& place
 
 Result<std::string> ParsePolicy(std::string_view text, const ConfigPlace& place) {
   constexpr std::string_view kAllowed =
-      "lru, clock, lfu:WINDOW:HALF_LIFE (such as lfu:32:0), static";
-  if (text == "lru" || text == "clock" || text == "static") return std::string(text);
+      "lru, clock, lfu:WINDOW:HALF_LIFE (such as lfu:32:0), heat, heat:HALF_LIFE, static";
+  for (const std::string_view name : {"lru", "clock", "heat", "static"}) {
+    if (text == name) return std::string(text);
+  }
+  if (text.starts_with("heat:") && Digits(text.substr(5))) return std::string(text);
   if (text.starts_with("lfu:")) {
     const std::string_view numbers = text.substr(4);
     const size_t colon = numbers.find(':');

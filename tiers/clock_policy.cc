@@ -4,7 +4,7 @@
 
 namespace moetier {
 
-void ClockPolicy::Observe(KeyIndex /*key*/, uint64_t /*step*/) {}
+void ClockPolicy::Observe(KeyIndex /*key*/, uint64_t /*step*/, double /*heat*/) {}
 
 void ClockPolicy::Admit(SlotIndex slot, KeyIndex /*key*/, Admission admission) {
   MOE_CHECK(!slots_[Raw(slot)].present, "slot {} is in the order already", Raw(slot));

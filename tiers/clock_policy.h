@@ -14,7 +14,7 @@ class ClockPolicy final : public EvictionPolicy {
  public:
   explicit ClockPolicy(uint32_t slot_count) : slots_(slot_count) {}
 
-  void Observe(KeyIndex key, uint64_t step) override;
+  void Observe(KeyIndex key, uint64_t step, double heat) override;
   void Admit(SlotIndex slot, KeyIndex key, Admission admission) override;
   void Touch(SlotIndex slot) override;
   void Remove(SlotIndex slot) override;

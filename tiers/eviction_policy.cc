@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tiers/clock_policy.h"
+#include "tiers/heat_policy.h"
 #include "tiers/lfu_policy.h"
 #include "tiers/lru_policy.h"
 #include "tiers/static_policy.h"
@@ -33,9 +34,9 @@ std::optional<LfuPolicy::Options> ParseLfu(std::string_view text) {
 Error NoSuchPolicy(std::string_view name) {
   constexpr size_t kShown = 40;
   return Error{ErrorCode::kInvalidArgument, Reason::kBadConfig,
-               fmt::format("eviction policy '{}{}' is not known; use lru, clock, static or "
-                           "lfu:WINDOW:HALF_LIFE (WINDOW at least 1, HALF_LIFE in steps, 0 for "
-                           "never, such as lfu:32:0)",
+               fmt::format("eviction policy '{}{}' is not known; use lru, clock, static, heat, "
+                           "heat:HALF_LIFE or lfu:WINDOW:HALF_LIFE (WINDOW at least 1, HALF_LIFE "
+                           "in steps, 0 for never, such as lfu:32:0)",
                            name.substr(0, kShown), name.size() > kShown ? "..." : "")};
 }
 
@@ -43,11 +44,20 @@ Error NoSuchPolicy(std::string_view name) {
 
 Result<std::unique_ptr<EvictionPolicy>> EvictionPolicy::Create(std::string_view name,
                                                                const Sizes& sizes,
-                                                               std::span<const KeyIndex> hot) {
+                                                               const Start& start) {
   using Policy = std::unique_ptr<EvictionPolicy>;
   if (name == "lru") return Policy(std::make_unique<LruPolicy>(sizes.slot_count));
   if (name == "clock") return Policy(std::make_unique<ClockPolicy>(sizes.slot_count));
-  if (name == "static") return Policy(std::make_unique<StaticPolicy>(sizes, hot));
+  if (name == "static") return Policy(std::make_unique<StaticPolicy>(sizes, start.hot));
+  if (name == "heat") {
+    return Policy(std::make_unique<HeatPolicy>(sizes, HeatPolicy::kDefaultHalfLife, start.heat));
+  }
+  constexpr std::string_view kHeat = "heat:";
+  if (name.starts_with(kHeat)) {
+    if (const std::optional<uint32_t> half_life = ParseNumber(name.substr(kHeat.size()))) {
+      return Policy(std::make_unique<HeatPolicy>(sizes, *half_life, start.heat));
+    }
+  }
   constexpr std::string_view kLfu = "lfu:";
   if (name.starts_with(kLfu)) {
     if (const auto options = ParseLfu(name.substr(kLfu.size()))) {

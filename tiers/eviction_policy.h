@@ -34,22 +34,34 @@ class EvictionPolicy {
     uint32_t slot_count = 0;
     uint32_t key_count = 0;
   };
+  // What is known of the keys before the first step.
+  struct Start {
+    std::span<const KeyIndex> hot = {};  // for static
+    std::span<const double> heat = {};   // for heat: per key, in uses; empty: none
+  };
 
   // `name` is one of
   //   lru      the least recently used slot first
   //   clock    second chance: a hand passes over slots used since it came by last
   //   lfu:W:H  of the W least recently used slots the least often used; the frequency halves every
   //            H steps, never if H is 0; W is at least 1, where it is lru
+  //   heat:H   the slot whose key has the least heat first, what came a moment ago included; heat
+  //            halves every H steps, never if H is 0, and starts at the prior; `heat` alone has a
+  //            half life of 128
   //   static   the `hot` keys (hottest first, at most slot_count of them), or if there are none
   //            those that come first, stay; all others go first, least recently used first
   // kInvalidArgument names what is allowed.
   static Result<std::unique_ptr<EvictionPolicy>> Create(std::string_view name, const Sizes& sizes,
-                                                        std::span<const KeyIndex> hot = {});
+                                                        const Start& start);
+  static Result<std::unique_ptr<EvictionPolicy>> Create(std::string_view name, const Sizes& sizes) {
+    return Create(name, sizes, Start{});
+  }
 
   virtual ~EvictionPolicy() = default;
 
-  // A step, which counts from 0 and never falls, asks for the key, resident or not.
-  virtual void Observe(KeyIndex key, uint64_t step) = 0;
+  // A step, which counts from 0 and never falls, asks for the key, resident or not. `heat` is 1 for
+  // a use by one token, less where a request of many rows shares one token's heat among its keys.
+  virtual void Observe(KeyIndex key, uint64_t step, double heat) = 0;
   // The slot, which was not in the order, now belongs to the key.
   virtual void Admit(SlotIndex slot, KeyIndex key, Admission admission) = 0;
   // The slot, which is in the order, is used again.

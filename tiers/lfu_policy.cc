@@ -6,9 +6,9 @@
 
 namespace moetier {
 
-void LfuPolicy::Observe(KeyIndex key, uint64_t step) {
+void LfuPolicy::Observe(KeyIndex key, uint64_t step, double heat) {
   step_ = step;
-  uses_[Raw(key)] = {.frequency = Frequency(key) + 1, .step = step};
+  uses_[Raw(key)] = {.frequency = Frequency(key) + heat, .step = step};
 }
 
 void LfuPolicy::Admit(SlotIndex slot, KeyIndex key, Admission admission) {

@@ -10,7 +10,7 @@ namespace moetier {
 
 // Of the `window` least recently used slots, the one whose key is asked for least often goes; of
 // equals the least recently used. A frequency halves every `half_life` steps (never if 0), counts
-// in every step that asks for the key, and outlives the key's eviction.
+// the heat of every step that asks for the key, and outlives the key's eviction.
 class LfuPolicy final : public EvictionPolicy {
  public:
   struct Options {
@@ -24,7 +24,7 @@ class LfuPolicy final : public EvictionPolicy {
         owners_(sizes.slot_count),
         uses_(sizes.key_count) {}
 
-  void Observe(KeyIndex key, uint64_t step) override;
+  void Observe(KeyIndex key, uint64_t step, double heat) override;
   void Admit(SlotIndex slot, KeyIndex key, Admission admission) override;
   void Touch(SlotIndex slot) override;
   void Remove(SlotIndex slot) override;

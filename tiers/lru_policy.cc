@@ -4,7 +4,7 @@
 
 namespace moetier {
 
-void LruPolicy::Observe(KeyIndex /*key*/, uint64_t /*step*/) {}
+void LruPolicy::Observe(KeyIndex /*key*/, uint64_t /*step*/, double /*heat*/) {}
 
 void LruPolicy::Admit(SlotIndex slot, KeyIndex /*key*/, Admission admission) {
   if (admission == Admission::kHot) {

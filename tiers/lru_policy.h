@@ -12,7 +12,7 @@ class LruPolicy final : public EvictionPolicy {
  public:
   explicit LruPolicy(uint32_t slot_count) : order_(slot_count) {}
 
-  void Observe(KeyIndex key, uint64_t step) override;
+  void Observe(KeyIndex key, uint64_t step, double heat) override;
   void Admit(SlotIndex slot, KeyIndex key, Admission admission) override;
   void Touch(SlotIndex slot) override;
   void Remove(SlotIndex slot) override;

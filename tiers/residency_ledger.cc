@@ -35,10 +35,15 @@ Result<std::unique_ptr<ResidencyLedger>> ResidencyLedger::Create(Options options
     }
     hot.push_back(found->second);
   }
+  if (!options.prior.empty() && options.prior.size() != options.keys.size()) {
+    return BadOptions(
+        fmt::format("a prior of {} heats for {} keys", options.prior.size(), options.keys.size()));
+  }
   const EvictionPolicy::Sizes sizes{.slot_count = options.slot_count,
                                     .key_count = static_cast<uint32_t>(options.keys.size())};
-  ASSIGN_OR_RETURN(std::unique_ptr<EvictionPolicy> policy,
-                   EvictionPolicy::Create(options.policy, sizes, hot));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<EvictionPolicy> policy,
+      EvictionPolicy::Create(options.policy, sizes, {.hot = hot, .heat = options.prior}));
   return std::unique_ptr<ResidencyLedger>(
       new ResidencyLedger(std::move(options), std::move(indices), std::move(policy)));
 }
@@ -138,6 +143,9 @@ ResidencyLedger::Wave& ResidencyLedger::NewWave(const ReserveWave& event) {
   MOE_CHECK(!event.keys.empty() && event.keys.size() <= slots_.size(),
             "wave {} asks for {} keys of a ledger with {} slots", Raw(event.wave),
             event.keys.size(), slots_.size());
+  MOE_CHECK(event.heat.empty() || event.heat.size() == event.keys.size(),
+            "wave {} gives {} heats for {} keys", Raw(event.wave), event.heat.size(),
+            event.keys.size());
   if (spare_waves_.empty()) {
     WaveMap fresh;
     fresh.try_emplace(event.wave);
@@ -161,8 +169,11 @@ ResidencyLedger::Wave& ResidencyLedger::NewWave(const ReserveWave& event) {
     MOE_CHECK(At(key).asked_at != waves_asked_, "wave {} names {} twice", Raw(wave.id),
               ToString(name));
     At(key).asked_at = waves_asked_;
-    wave.holds.push_back(
-        {.key = key, .index = static_cast<uint32_t>(wave.holds.size()), .wave = &wave});
+    const auto index = static_cast<uint32_t>(wave.holds.size());
+    wave.holds.push_back({.key = key,
+                          .index = index,
+                          .heat = event.heat.empty() ? 1 : event.heat[index],
+                          .wave = &wave});
   }
   return wave;
 }
@@ -215,12 +226,12 @@ void ResidencyLedger::Grant(Wave& wave, CommandList& out) {
 }
 
 void ResidencyLedger::ReserveWhatIsHere(Wave& wave) {
-  const bool counts_as_use = wave.admission == Admission::kHot && wave.tenure == Tenure::kCall;
+  const bool is_call = wave.tenure == Tenure::kCall;
   for (Hold& hold : wave.holds) {
     if (const Key& key = At(hold.key); key.slot) Reserve(hold, *key.slot);
-    if (counts_as_use) policy_->Observe(hold.key, calls_granted_ / layers_);
+    if (is_call) policy_->Observe(hold.key, calls_granted_ / layers_, hold.heat);
   }
-  if (counts_as_use) ++calls_granted_;
+  if (is_call && wave.admission == Admission::kHot) ++calls_granted_;
 }
 
 void ResidencyLedger::AnswerOrLoad(Hold& hold, CommandList& out) {

@@ -38,12 +38,15 @@ enum class Tenure : uint8_t { kCall, kHeld };
 // Asks for all keys (distinct, 1..slot_count, the ledger's own) at once. Waves are granted in
 // order; one that cannot have all its slots waits holding none, and those behind it wait too:
 // nobody overtakes. The keys are copied. A wave of Admission::kCold (a batch of many rows) loads to
-// the cold end of the eviction order and leaves the order of what was resident as it is.
+// the cold end of the eviction order and uses nothing anew: what was resident gains its heat alone.
 struct ReserveWave {
   WaveId wave{};  // not the id of a wave that is not yet released
   std::span<const ExpertKey> keys;
   Admission admission = Admission::kHot;
   Tenure tenure = Tenure::kCall;
+  // What the wave's requests add to the heat of each key, parallel to `keys`; empty: 1 a key. A
+  // request adds top_k in sum over its waves, however many rows it has. Held waves add none.
+  std::span<const float> heat = {};
 };
 // Gives the wave's reservations back, granted or not, landed or not: reads that no granted wave
 // waits for are cancelled, and their slots drain until the completion arrives. The wave gets no
@@ -156,6 +159,7 @@ class ResidencyLedger final {
     std::string policy = "lru";            // see EvictionPolicy::Create
     std::vector<ExpertKey> keys = {};      // all that may ever be asked for
     std::vector<ExpertKey> hot_keys = {};  // for "static": hottest first; empty = first come
+    std::vector<double> prior = {};        // for "heat": of each of the keys, in uses; empty = none
   };
   // What a slot holds; key is meaningless while kAbsent, and that of the old read while kDraining.
   struct SlotView {
@@ -195,6 +199,7 @@ class ResidencyLedger final {
     enum class State : uint8_t { kAsked, kWaiting, kReady, kFailed } state = State::kAsked;
     Resolution resolution = Resolution::kHit;
     uint32_t index = 0;
+    float heat = 0;
     Wave* wave = nullptr;
     Hold* next_waiter = nullptr;
   };

@@ -13,7 +13,7 @@ StaticPolicy::StaticPolicy(const Sizes& sizes, std::span<const KeyIndex> hot)
   if (!hot.empty()) places_left_ = 0;
 }
 
-void StaticPolicy::Observe(KeyIndex /*key*/, uint64_t /*step*/) {}
+void StaticPolicy::Observe(KeyIndex /*key*/, uint64_t /*step*/, double /*heat*/) {}
 
 void StaticPolicy::Admit(SlotIndex slot, KeyIndex key, Admission admission) {
   if (admission == Admission::kHot) Join(key);

@@ -16,7 +16,7 @@ class StaticPolicy final : public EvictionPolicy {
  public:
   StaticPolicy(const Sizes& sizes, std::span<const KeyIndex> hot);
 
-  void Observe(KeyIndex key, uint64_t step) override;
+  void Observe(KeyIndex key, uint64_t step, double heat) override;
   void Admit(SlotIndex slot, KeyIndex key, Admission admission) override;
   void Touch(SlotIndex slot) override;
   void Remove(SlotIndex slot) override;

@@ -60,15 +60,22 @@ void LayerBatch::CollectExperts() {
   };
   // Two passes make one array of uses, grouped by expert.
   uint32_t uses = 0;
-  for_each_pick([&](uint16_t id, Use) {
-    ++uses;
-    if (expert_of_id_[id] == 0) {
-      const LayerCall& call = calls_.front().call;
-      experts_.push_back({.key = {call.model, call.layer, ExpertIndex{id}}});
-      expert_of_id_[id] = static_cast<uint32_t>(experts_.size());
-    }
-    ++experts_[expert_of_id_[id] - 1].use_count;
-  });
+  for (const Admission admission : {Admission::kHot, Admission::kCold}) {
+    for_each_pick([&](uint16_t id, const Use& use) {
+      const LayerCall& call = calls_[rows_[piece_begin_ + use.piece_row].call].call;
+      const bool decodes = call.rows <= kDecodeRows;
+      if (decodes != (admission == Admission::kHot)) return;
+      ++uses;
+      if (expert_of_id_[id] == 0) {
+        experts_.push_back(
+            {.key = {call.model, call.layer, ExpertIndex{id}}, .admission = admission});
+        expert_of_id_[id] = static_cast<uint32_t>(experts_.size());
+      }
+      PickedExpert& expert = experts_[expert_of_id_[id] - 1];
+      ++expert.use_count;
+      expert.heat += 1.0f / static_cast<float>(call.rows);
+    });
+  }
   uint32_t next = 0;
   for (PickedExpert& expert : experts_) {
     expert.first_use = next;

@@ -32,18 +32,24 @@ struct PendingCall {
 class LayerBatch {
  public:
   static constexpr uint32_t kPieceRows = 64;
+  static constexpr uint32_t kDecodeRows = 8;  // larger requests load to the cold end
 
   // One expert of the current piece and the (row, pick) results that wait for it.
   struct PickedExpert {
     ExpertKey key;
     uint32_t first_use = 0;  // into uses()
     uint32_t use_count = 0;
+    // One token's worth a request, top_k in sum over its rows and pieces.
+    float heat = 0;
+    // kCold when only requests of more than kDecodeRows rows picked it.
+    Admission admission = Admission::kCold;
   };
 
   // All calls name the same model and layer; `geometry` is that layer's and outlives the batch.
   LayerBatch(std::vector<PendingCall> calls, const LayerGeometry& geometry);
 
-  // Prepares the next piece: its rows quantised, its experts in order of first appearance.
+  // Prepares the next piece: its rows quantised, its experts in order of first appearance, those
+  // admitted hot first.
   // False when there are no more rows.
   bool NextPiece();
 
@@ -61,7 +67,6 @@ class LayerBatch {
 
   [[nodiscard]] std::vector<PendingCall>& calls() { return calls_; }
   [[nodiscard]] const LayerGeometry& geometry() const { return geometry_; }
-  [[nodiscard]] uint32_t total_rows() const { return static_cast<uint32_t>(rows_.size()); }
 
  private:
   struct Row {
@@ -74,6 +79,7 @@ class LayerBatch {
     uint32_t result;  // index of the [hidden] result
   };
 
+  [[nodiscard]] uint32_t total_rows() const { return static_cast<uint32_t>(rows_.size()); }
   void CollectExperts();
   [[nodiscard]] float* Result(uint32_t index) { return results_.data() + size_t{index} * stride_; }
 

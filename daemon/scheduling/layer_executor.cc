@@ -13,7 +13,6 @@ namespace {
 constexpr uint32_t kWavesInPlay = 2;   // of one batch: one computes while the next is read
 constexpr uint32_t kLargestWave = 64;  // experts; more would make others wait without a gain
 constexpr uint32_t kExpertsARun = 16;  // then messages are looked at again
-constexpr uint32_t kDecodeRows = 8;    // larger batches load experts to the cold end
 
 uint32_t Microseconds(std::chrono::nanoseconds time) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
@@ -265,8 +264,12 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
     const uint32_t usable =
         model.ledgers[Raw(size_class)]->slot_count() - model.pinned[Raw(size_class)];
     const uint32_t largest = std::clamp<uint32_t>(usable / kWavesInPlay, 1, kLargestWave);
-    const uint32_t count =
-        std::min<uint32_t>(largest, static_cast<uint32_t>(experts.size()) - active.next_expert);
+    const Admission admission = experts[active.next_expert].admission;
+    uint32_t count = 1;
+    while (count < largest && active.next_expert + count < experts.size() &&
+           experts[active.next_expert + count].admission == admission) {
+      ++count;
+    }
     const WaveId wave_id{next_wave_++};
     Wave& wave = waves_[wave_id];
     wave = {.model = &model,
@@ -275,18 +278,20 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
             .first_expert = active.next_expert,
             .unfinished = count,
             .keys = {},
+            .heat = {},
             .pinned = {}};
     for (uint32_t i = 0; i < count; ++i) {
       wave.keys.push_back(experts[active.next_expert + i].key);
+      wave.heat.push_back(experts[active.next_expert + i].heat);
     }
     active.next_expert += count;
     ++active.waves;
-    const bool decode = active.batch.total_rows() <= kDecodeRows;
     Step(model, size_class,
          ReserveWave{.wave = wave_id,
                      .keys = wave.keys,
-                     .admission = decode ? Admission::kHot : Admission::kCold,
-                     .tenure = Tenure::kCall});
+                     .admission = admission,
+                     .tenure = Tenure::kCall,
+                     .heat = wave.heat});
   }
 }
 

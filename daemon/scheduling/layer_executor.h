@@ -120,6 +120,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
     uint32_t first_expert = 0;  // into the batch's experts()
     uint32_t unfinished = 0;
     std::vector<ExpertKey> keys;
+    std::vector<float> heat;  // parallel to keys; empty for a pin
     std::shared_ptr<std::promise<Status>> pinned;
   };
   struct ReadyExpert {

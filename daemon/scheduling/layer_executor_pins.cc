@@ -81,6 +81,7 @@ std::future<Status> LayerExecutor::BeginPin(const ExpertKey& key) {
           .first_expert = 0,
           .unfinished = 1,
           .keys = {key},
+          .heat = {},
           .pinned = std::move(pinned)};
   Step(model, wave.size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
   return landed;

@@ -100,7 +100,7 @@ void Measure(const char* policy, uint32_t slot_percent, const std::vector<Expert
 int main() {
   Random random(1);
   const std::vector<ExpertKey> picks = DrawPicks(random);
-  for (const char* policy : {"lru", "clock", "lfu:32:500", "static"}) {
+  for (const char* policy : {"lru", "clock", "lfu:32:500", "heat", "static"}) {
     for (const uint32_t slot_percent : {25u, 50u, 100u}) Measure(policy, slot_percent, picks);
   }
   return 0;

@@ -6,7 +6,7 @@
 namespace moetier {
 namespace {
 
-constexpr const char* kPolicies[] = {"lru", "clock", "lfu:4:10", "lfu:1:0", "static"};
+constexpr const char* kPolicies[] = {"lru", "clock", "lfu:4:10", "lfu:1:0", "heat:5", "static"};
 constexpr size_t kMaxPast = 64;  // completions that may be repeated
 
 ExpertKey KeyOf(size_t size_class, uint32_t number) {

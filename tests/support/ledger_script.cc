@@ -31,8 +31,11 @@ WaveId LedgerScript::Reserve(const std::vector<uint32_t>& keys, const WaveOption
   std::vector<ExpertKey> names;
   for (const uint32_t key : keys) names.push_back(TestKey(key));
   const WaveId wave{++last_wave_};
-  Step(ReserveWave{
-      .wave = wave, .keys = names, .admission = options.admission, .tenure = options.tenure});
+  Step(ReserveWave{.wave = wave,
+                   .keys = names,
+                   .admission = options.admission,
+                   .tenure = options.tenure,
+                   .heat = options.heat});
   return wave;
 }
 

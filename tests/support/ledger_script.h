@@ -28,6 +28,7 @@ class LedgerScript {
   struct WaveOptions {
     Admission admission = Admission::kHot;
     Tenure tenure = Tenure::kCall;
+    std::vector<float> heat = {};
   };
 
   explicit LedgerScript(const Options& options);

@@ -84,7 +84,7 @@ models:
   roots: [/a, /b]
   load:
     - {name: a-1.B_2, path: demo, ram: 12GiB, policy: "lfu:32:500", verify_on_landing: always, exact: stall}
-    - {name: second, path: /m.gguf, ram: 12.5%, policy: static, verify_on_landing: never}
+    - {name: second, path: /m.gguf, ram: 12.5%, policy: "heat:64", verify_on_landing: never}
   on_demand: {stores: false, files: false, most: 7, ram: 3GiB}
 cpu: {workers: 3, instruction_set: avx2, tune: false}
 nvme: {engine: preadv, mode: buffered, queue_depth: 7}
@@ -113,7 +113,7 @@ watchdog: false
                                         .verify_on_landing = VerifyOnLanding::kAlways,
                                         .exact = ExactMode::kStall});
   CHECK(config.models[1].ram == MemoryBudget(Percent{12.5}));
-  CHECK(config.models[1].policy == "static");
+  CHECK(config.models[1].policy == "heat:64");
   CHECK(config.models[1].verify_on_landing == VerifyOnLanding::kNever);
   CHECK(config.cpu ==
         CpuConfig{.workers = 3, .instruction_set = InstructionSetChoice::kAvx2, .tune = false});
@@ -245,10 +245,13 @@ TEST_CASE("ParseConfig: a model's faults are named with its place in the list", 
        "12GiB, or a share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
       {"  - {name: b, path: q, policy: fifo}\n",
        "f.yaml:4: models.load[1].policy: `fifo` is not an eviction policy; allowed: lru, clock, "
-       "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), static"},
+       "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), heat, heat:HALF_LIFE, static"},
       {"  - {name: b, path: q, policy: \"lfu:0:1\"}\n",
        "f.yaml:4: models.load[1].policy: `lfu:0:1` is not an eviction policy; allowed: lru, clock, "
-       "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), static"},
+       "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), heat, heat:HALF_LIFE, static"},
+      {"  - {name: b, path: q, policy: \"heat:\"}\n",
+       "f.yaml:4: models.load[1].policy: `heat:` is not an eviction policy; allowed: lru, clock, "
+       "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), heat, heat:HALF_LIFE, static"},
       {"  - {name: b, path: q, exact: mask}\n",
        "f.yaml:4: models.load[1].exact: `mask` is none of the choices; allowed: stall"},
   };

@@ -68,6 +68,34 @@ TEST_CASE("LayerBatch: an expert that several rows picked stands once in a piece
   for (const LayerBatch::PickedExpert& expert : batch.experts()) CHECK(expert.use_count == 20);
 }
 
+TEST_CASE("LayerBatch: a call adds one token's heat, however many rows it has", "[scheduling]") {
+  Batches batches;
+  LayerBatch batch = batches.Make({batches.model.MakeCall(LayerIndex{2}, 70, 4, 1),
+                                   batches.model.MakeCall(LayerIndex{2}, 1, 2, 2),
+                                   batches.model.MakeCall(LayerIndex{2}, 8, 3, 3)});
+  float heat = 0;
+  while (batch.NextPiece()) {
+    for (const LayerBatch::PickedExpert& expert : batch.experts()) heat += expert.heat;
+  }
+  CHECK(heat == Approx(4 + 2 + 3));
+}
+
+TEST_CASE("LayerBatch: what a small call picked is admitted hot, whatever large one it runs with",
+          "[scheduling]") {
+  Batches batches;
+  const LayerCall small = batches.model.MakeCall(LayerIndex{2}, 1, 2, 2);
+  // Together 21 rows in 13 calls, of which one is large.
+  std::vector<LayerCall> calls(12, small);
+  calls.insert(calls.begin(), batches.model.MakeCall(LayerIndex{2}, 9, 8, 1));
+  LayerBatch batch = batches.Make(calls);
+  REQUIRE(batch.NextPiece());
+  REQUIRE(batch.experts().size() == 8);
+  for (size_t i = 0; i < 8; ++i) {
+    CHECK((batch.experts()[i].admission == Admission::kHot) == (i < 2));
+  }
+  for (size_t i = 0; i < 2; ++i) CHECK(Raw(batch.experts()[i].key.expert) == small.experts[i]);
+}
+
 TEST_CASE("LayerBatch: a lost expert fails the calls that picked it and no other", "[scheduling]") {
   Batches batches;
   LayerCall with = batches.model.MakeCall(LayerIndex{1}, 1, 2, 1);

@@ -46,7 +46,7 @@ void DecodeToken(ResidencyLedger& ledger, const std::vector<ExpertKey>& keys, ui
 
 TEST_CASE("ResidencyLedger: a steady load allocates nothing", "[tiers]") {
   const std::vector<ExpertKey> keys = TestKeys(8 * 32);
-  for (const char* policy : {"lru", "clock", "lfu:32:100", "static"}) {
+  for (const char* policy : {"lru", "clock", "lfu:32:100", "heat:100", "static"}) {
     CAPTURE(policy);
     const auto ledger =
         ResidencyLedger::Create({.slot_count = 40, .policy = policy, .keys = keys}).value();

@@ -20,13 +20,13 @@ class AllBut final : public EvictableSlots {
 };
 
 std::unique_ptr<EvictionPolicy> Make(std::string_view name, const std::vector<KeyIndex>& hot = {}) {
-  return EvictionPolicy::Create(name, {.slot_count = 4, .key_count = 8}, hot).value();
+  return EvictionPolicy::Create(name, {.slot_count = 4, .key_count = 8}, {.hot = hot}).value();
 }
 
 // Key i goes to slot i, the first use of each.
 void Fill(EvictionPolicy& policy, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
-    policy.Observe(KeyIndex{i}, 0);
+    policy.Observe(KeyIndex{i}, 0, 1);
     policy.Admit(SlotIndex{i}, KeyIndex{i}, Admission::kHot);
   }
 }
@@ -62,15 +62,15 @@ TEST_CASE("lru: what enters cold goes before what was there, until it is touched
 TEST_CASE("lfu: with a window of 1 it is lru", "[tiers]") {
   const auto policy = Make("lfu:1:0");
   Fill(*policy, 4);
-  for (int i = 0; i < 9; ++i) policy->Observe(KeyIndex{0}, 1);
+  for (int i = 0; i < 9; ++i) policy->Observe(KeyIndex{0}, 1, 1);
   CHECK(Evict(*policy) == 0);
 }
 
 TEST_CASE("lfu: within the window the rarest goes, of equals the least recent", "[tiers]") {
   const auto policy = Make("lfu:3:0");
   Fill(*policy, 4);
-  policy->Observe(KeyIndex{0}, 1);
-  policy->Observe(KeyIndex{3}, 1);
+  policy->Observe(KeyIndex{0}, 1, 1);
+  policy->Observe(KeyIndex{3}, 1, 1);
   CHECK(Evict(*policy) == 1);       // 0 is used twice, 1 and 2 once, 3 is outside the window
   CHECK(Evict(*policy, {2}) == 0);  // 0 and 3 are equals
 }
@@ -78,20 +78,20 @@ TEST_CASE("lfu: within the window the rarest goes, of equals the least recent", 
 TEST_CASE("lfu: slots that may not go do not use up the window", "[tiers]") {
   const auto policy = Make("lfu:2:0");
   Fill(*policy, 4);
-  policy->Observe(KeyIndex{2}, 1);
+  policy->Observe(KeyIndex{2}, 1, 1);
   CHECK(Evict(*policy, {0, 1}) == 3);
 }
 
 TEST_CASE("lfu: a frequency halves every half life", "[tiers]") {
   const auto policy = Make("lfu:2:10");
   Fill(*policy, 2);
-  policy->Observe(KeyIndex{0}, 0);
-  policy->Observe(KeyIndex{0}, 0);   // 3 at step 0
-  policy->Observe(KeyIndex{1}, 10);  // 0.5 + 1 = 1.5 at step 10, as is 0's
-  CHECK(Evict(*policy) == 0);        // equals: the least recent
+  policy->Observe(KeyIndex{0}, 0, 1);
+  policy->Observe(KeyIndex{0}, 0, 1);   // 3 at step 0
+  policy->Observe(KeyIndex{1}, 10, 1);  // 0.5 + 1 = 1.5 at step 10, as is 0's
+  CHECK(Evict(*policy) == 0);           // equals: the least recent
   policy->Admit(SlotIndex{0}, KeyIndex{0}, Admission::kHot);
-  policy->Observe(KeyIndex{0}, 10);  // 2.5
-  policy->Observe(KeyIndex{1}, 20);  // 1.75, and 0 has 1.25
+  policy->Observe(KeyIndex{0}, 10, 1);  // 2.5
+  policy->Observe(KeyIndex{1}, 20, 1);  // 1.75, and 0 has 1.25
   policy->Touch(SlotIndex{1});
   CHECK(Evict(*policy) == 0);
 }
@@ -99,7 +99,7 @@ TEST_CASE("lfu: a frequency halves every half life", "[tiers]") {
 TEST_CASE("lfu: a frequency outlives the eviction of its key", "[tiers]") {
   const auto policy = Make("lfu:4:0");
   Fill(*policy, 2);
-  policy->Observe(KeyIndex{0}, 1);
+  policy->Observe(KeyIndex{0}, 1, 1);
   policy->Remove(SlotIndex{0});
   policy->Admit(SlotIndex{2}, KeyIndex{0}, Admission::kCold);  // colder than 1, and more frequent
   CHECK(Evict(*policy) == 1);
@@ -134,7 +134,7 @@ TEST_CASE("static: what comes cold takes no place", "[tiers]") {
 }
 
 TEST_CASE("field_09: a large batch does not push out the decode hot set", "[tiers]") {
-  for (const char* name : {"lru", "lfu:8:100", "clock", "static"}) {
+  for (const char* name : {"lru", "lfu:8:100", "heat", "heat:10", "clock", "static"}) {
     CAPTURE(name);
     LedgerScript script({.slot_count = 12, .policy = name});
     for (int step = 0; step < 3; ++step) {

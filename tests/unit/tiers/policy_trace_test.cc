@@ -1,56 +1,20 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/ledger_script.h"
+#include "tests/unit/tiers/recorded_routes.h"
 #include "tiers/eviction_policy.h"
 
 namespace moetier {
 namespace {
 
 // Replay of recorded routings: the policies must count what independent programs counted.
-
-// Keys of one layer's visit, in the router's order; key = layer * 32 + expert.
-using Group = std::vector<uint32_t>;
-constexpr uint32_t kGraniteKeys = 24 * 32;
-constexpr uint32_t kGraniteTopK = 8;
-
-const std::map<std::string, std::vector<Group>>& GraniteTrace() {
-  static const auto trace = [] {
-    std::map<std::string, std::vector<Group>> prompts;
-    std::ifstream file(MOETIER_TEST_DATA "/granite-trace/decode.txt");
-    std::string line;
-    std::string prompt;
-    while (std::getline(file, line)) {
-      std::istringstream words(line);
-      std::string word;
-      words >> word;
-      if (word == "prompt") {
-        words >> prompt;
-        continue;
-      }
-      for (uint32_t layer = 0; !word.empty(); ++layer) {
-        Group group;
-        for (const char letter : word) {
-          const int expert = letter <= '9' ? letter - '0' : letter - 'a' + 10;
-          group.push_back(layer * 32 + static_cast<uint32_t>(expert));
-        }
-        prompts[prompt].push_back(group);
-        if (!(words >> word)) word.clear();
-      }
-    }
-    return prompts;
-  }();
-  return trace;
-}
 
 // The study's rule: a group is loaded first, into up to 8 slots beyond the budget, and only then
 // is the pool trimmed to it, sparing the group.
@@ -67,7 +31,7 @@ class LoadThenTrim final : public EvictableSlots {
   void Visit(const Group& group, uint64_t step) {
     group_ = {group.begin(), group.end()};
     for (const uint32_t key : group) {
-      policy_->Observe(KeyIndex{key}, step);
+      policy_->Observe(KeyIndex{key}, step, 1);
       if (const auto found = slots_.find(key); found != slots_.end()) {
         policy_->Touch(found->second);
         continue;
@@ -126,15 +90,15 @@ constexpr Published kPublished[] = {
 uint32_t PageIns(const char* policy, const Published& cell) {
   LoadThenTrim pool(policy, cell.slots);
   uint64_t visit = 0;
-  for (const Group& group : GraniteTrace().at(cell.prompt)) pool.Visit(group, visit++ / 24);
+  for (const Group& group : GraniteRoutes().at(cell.prompt)) pool.Visit(group, visit++ / 24);
   return pool.page_ins();
 }
 
 TEST_CASE("lru and lfu page in what the published study of a real trace counts", "[tiers]") {
-  REQUIRE(GraniteTrace().size() == 3);
+  REQUIRE(GraniteRoutes().size() == 3);
   for (const Published& cell : kPublished) {
     CAPTURE(cell.prompt, cell.slots);
-    REQUIRE(GraniteTrace().at(cell.prompt).size() == 64 * 24);
+    REQUIRE(GraniteRoutes().at(cell.prompt).size() == 64 * 24);
     CHECK(PageIns("lru", cell) == cell.lru);
     CHECK(PageIns("lfu:100000:0", cell) == cell.lfu);
   }
@@ -159,7 +123,7 @@ TEST_CASE("static reads each hot key once, and streams no more than the publishe
           "[tiers]") {
   for (const Published& cell : kPublished) {
     CAPTURE(cell.prompt, cell.slots);
-    const std::vector<Group>& groups = GraniteTrace().at(cell.prompt);
+    const std::vector<Group>& groups = GraniteRoutes().at(cell.prompt);
     const std::vector<ExpertKey> pinned = MostUsed(groups, cell.slots);
     const std::set<ExpertKey> members(pinned.begin(), pinned.end());
     // The study streams what is not pinned past the pool: 8 slots more. Ours may hit there.
@@ -199,14 +163,11 @@ TEST_CASE("lru hits the share of a per-layer cache that the demo model's README 
                            {12, {0.359, 0.402, 0.468, 0.505, 0.547, 0.566}},
                            {16, {0.490, 0.542, 0.590, 0.659, 0.678, 0.705}},
                            {24, {0.762, 0.823, 0.835, 0.889, 0.890, 0.897}}};
-  std::ifstream file(MOETIER_TEST_DATA "/demo-moe/routing-trace.json");
-  const nlohmann::json trace = nlohmann::json::parse(file);
-  const nlohmann::json& tokens = trace.at("experts");
   for (const Row& row : kRows) {
     for (size_t layer = 0; layer < 6; ++layer) {
       LedgerScript script({.slot_count = row.slots, .key_count = 32});
-      for (const nlohmann::json& token : tokens) {
-        for (const nlohmann::json& expert : token.at(layer)) script.Use(expert.get<uint32_t>());
+      for (size_t visit = layer; visit < DemoRoute().size(); visit += kDemoLayers) {
+        for (const uint32_t key : DemoRoute()[visit]) script.Use(key % 32);
       }
       const LedgerCounts counts = script.counts();
       REQUIRE(counts.hits + counts.misses == 4096);
