@@ -137,7 +137,7 @@ std::string NearestDirectory(const std::string& directory) {
 Finding CheckPath(const std::string& directory, const std::string& nearest) {
   if (nearest == directory) return {"store path", Verdict::kOk, directory, ""};
   std::error_code error;
-  std::filesystem::is_directory(directory, error);
+  (void)std::filesystem::is_directory(directory, error);
   if (error == std::errc::permission_denied) {
     return {
         "store path", Verdict::kWarn,
