@@ -21,6 +21,10 @@ for command in status import shell verify models load unload pin unpin reload re
 done
 check "no subcommand" exits 2 "$ctl"
 check "an unknown subcommand" exits 2 "$ctl" nonsense
+check "a mistyped subcommand" exits 2 "$ctl" pinn demo 0
+check "is named, with the nearest" err_has "moetierctl: pinn is no subcommand; did you mean pin?"
+check "a mistyped option" exits 2 "$ctl" status --sokcet x
+check "is named, with the nearest" err_has "--sokcet is no option of status; did you mean --socket?"
 check "rows out of range" exits 2 "$ctl" replay --golden "$demo/golden" --rows 65
 check "layout unknown" exits 2 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --layout x
 check "layout and in place" exits 2 "$ctl" import x --layout source --in-place

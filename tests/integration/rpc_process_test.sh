@@ -41,6 +41,7 @@ export NOTIFY_SOCKET="$work/notify" WATCHDOG_USEC=200000
 mkdir -m 0700 "$work/run"
 export MOETIER_SOCKET="$work/run/deeper/moetierd.sock"
 check "the daemon starts without models" start_daemon "models: {}"
+check "its log names the empty pool" appears 'pool ram0: 0 B of 0 B in use$' "$work/log"
 check "it says READY" appears '^READY=1' "$work/notified"
 check "it pings the watchdog" appears '^WATCHDOG=1' "$work/notified"
 check "the socket's folder is its own" mode_is "$work/run/deeper" 700
