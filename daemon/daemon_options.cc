@@ -115,8 +115,8 @@ OnDemandModels::Options OnDemandOptions(const DaemonConfig& config) {
   return options;
 }
 
-RpcServer::Options ServerOptions(const DaemonConfig& config) {
-  RpcServer::Options options;
+RpcDoor::Options DoorOptions(const DaemonConfig& config) {
+  RpcDoor::Options options;
   options.socket = {
       .path = config.socket.path, .mode = config.socket.mode, .group = config.socket.group};
   if (config.tcp) {
@@ -125,6 +125,11 @@ RpcServer::Options ServerOptions(const DaemonConfig& config) {
                              .tls_key = config.tcp->tls_key,
                              .token_file = config.tcp->token_file};
   }
+  return options;
+}
+
+RpcServer::Options ServerOptions(const DaemonConfig& config) {
+  RpcServer::Options options;
   options.limits = {.max_rows = config.limits.max_rows,
                     .max_in_flight = config.limits.max_in_flight,
                     .max_message_bytes = config.limits.max_message_bytes};
@@ -135,10 +140,12 @@ RpcServer::Options ServerOptions(const DaemonConfig& config) {
   return options;
 }
 
+UnixSocketOptions FastLaneSocket(const DaemonConfig& config) {
+  return {.path = FastLanePath(config), .mode = config.socket.mode, .group = config.socket.group};
+}
+
 FastLaneServer::Options FastLaneOptions(const DaemonConfig& config) {
   FastLaneServer::Options options;
-  options.socket = {
-      .path = FastLanePath(config), .mode = config.socket.mode, .group = config.socket.group};
   options.max_sessions = config.fast_lane.max_sessions;
   options.max_rows = config.fast_lane.max_rows;
   options.max_in_flight = config.fast_lane.max_in_flight;

@@ -20,6 +20,8 @@ namespace moetier {
 ExpertCore::Options CoreOptions(const DaemonConfig& config);
 ModelOptions ModelOptionsFor(const ModelConfig& model);
 OnDemandModels::Options OnDemandOptions(const DaemonConfig& config);
+RpcDoor::Options DoorOptions(const DaemonConfig& config);
+UnixSocketOptions FastLaneSocket(const DaemonConfig& config);
 // Without the version and the reload, which main knows.
 RpcServer::Options ServerOptions(const DaemonConfig& config);
 // Without the version and the resolver of files.

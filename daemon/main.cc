@@ -2,9 +2,11 @@
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -142,6 +144,14 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   RETURN_IF_ERROR(RaiseOpenFileLimit(OpenFilesNeeded(config)));
   for (const std::string& odd : OddSettings(config)) log.warn("{}", odd);
   ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(config.state_directory));
+  // Before the models are loaded, which may take minutes: whether it can serve at all.
+  ASSIGN_OR_RETURN(RpcDoor door, RpcDoor::Open(DoorOptions(config)));
+  std::optional<UnixListener> lane_door;
+  if (config.fast_lane.enabled) {
+    ASSIGN_OR_RETURN(UnixListener bound,
+                     UnixListener::Bind(FastLaneSocket(config), SOCK_SEQPACKET));
+    lane_door.emplace(std::move(bound));
+  }
   const SteadyClock clock;
   ExpertCore::Options core_options = CoreOptions(config);
   core_options.stop_requested = [&signals] { return signals.StopRequested(); };
@@ -160,15 +170,17 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
                                      const std::function<bool()>& keep_going) {
       return on_demand.Resolve(std::move(files), keep_going);
     };
-    ASSIGN_OR_RETURN(fast_lane, FastLaneServer::Start(*core, clock, log, sessions, counters,
-                                                      std::move(lane_options)));
+    ASSIGN_OR_RETURN(fast_lane,
+                     FastLaneServer::Start(*core, clock, log, sessions, counters,
+                                           *std::move(lane_door), std::move(lane_options)));
   }
   RpcServer::Options options = ServerOptions(config);
   options.version = MOETIER_VERSION;
   Reloader reloader(config_path, config, *core, log);
   options.reload = [&] { return reloader.Run(); };
-  ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
-                   RpcServer::Start(*core, clock, log, sessions, counters, std::move(options)));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<RpcServer> server,
+      RpcServer::Start(*core, clock, log, sessions, counters, std::move(door), std::move(options)));
   const std::string serving =
       fmt::format("serving {} models on {}", config.models.size(), config.socket.path);
   log.info("{}", serving);
@@ -182,10 +194,15 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
       (void)reloader.Run();  // it logs what came of it
       NotifyReady(serving);
     }
-    // A snapshot crosses the executor's thread: a stuck executor is not pinged for.
+    // A snapshot crosses the executor's thread, a connection the socket: neither a stuck executor
+    // nor a socket that nobody accepts on is pinged for.
     if (watchdog) {
       (void)core->Snapshot();
-      NotifyWatchdog();
+      if (server->Answers(std::chrono::duration_cast<std::chrono::milliseconds>(*watchdog))) {
+        NotifyWatchdog();
+      } else {
+        log.error("nobody answers on {}; systemd's watchdog is not pinged", config.socket.path);
+      }
     }
   }
   log.info("stopping: answering what was accepted");

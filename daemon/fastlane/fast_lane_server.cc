@@ -11,13 +11,16 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/transport/descriptor_room.h"
+
 namespace moetier {
 namespace {
 
 constexpr uint64_t kListener = 0;
 constexpr uint64_t kWake = 1;
 constexpr int kAcceptsARound = 16;
-constexpr std::chrono::milliseconds kAcceptPause{100};  // after the host gave no descriptor
+constexpr std::chrono::milliseconds kAcceptPause{100};  // after a want of descriptors
+constexpr std::chrono::seconds kQuiet{10};              // between two warnings of it
 constexpr std::chrono::milliseconds kBuryPause{20};     // while calls of ended sessions run
 
 Status Watch(int epoll, int descriptor, uint64_t number) {
@@ -39,22 +42,22 @@ Result<ResolvedFiles> NoResolver(const std::vector<UniqueFd>& /*files*/,
 }  // namespace
 
 FastLaneServer::FastLaneServer(DaemonCore& core, const Clock& clock, spdlog::logger& log,
-                               SessionBook& book, ReplyCounters& counters, Options options)
+                               SessionBook& book, ReplyCounters& counters, UnixListener listener,
+                               Options options)
     : core_(core),
       clock_(clock),
       log_(log),
       book_(book),
       counters_(counters),
       options_(std::move(options)),
-      lanes_(static_cast<uint32_t>(core.Snapshot().lanes.size())) {}
+      lanes_(static_cast<uint32_t>(core.Snapshot().lanes.size())),
+      listener_(std::move(listener)) {}
 
-Result<std::unique_ptr<FastLaneServer>> FastLaneServer::Start(DaemonCore& core, const Clock& clock,
-                                                              spdlog::logger& log,
-                                                              SessionBook& book,
-                                                              ReplyCounters& counters,
-                                                              Options options) {
-  std::unique_ptr<FastLaneServer> server(
-      new FastLaneServer(core, clock, log, book, counters, std::move(options)));
+Result<std::unique_ptr<FastLaneServer>> FastLaneServer::Start(
+    DaemonCore& core, const Clock& clock, spdlog::logger& log, SessionBook& book,
+    ReplyCounters& counters, UnixListener listener, Options options) {
+  std::unique_ptr<FastLaneServer> server(new FastLaneServer(
+      core, clock, log, book, counters, std::move(listener), std::move(options)));
   RETURN_IF_ERROR(server->Open());
   server->resolver_ = std::make_unique<FileResolver>(
       server->options_.resolve_files ? server->options_.resolve_files : ModelResolver(NoResolver));
@@ -73,8 +76,8 @@ Status FastLaneServer::Open() {
   ASSIGN_OR_RETURN(auto poller, LanePoller::Create([this](SessionId session) {
                      Post([this, session] { EndBroken(session); });
                    }));
-  ASSIGN_OR_RETURN(listener_, ListenOnLane(options_.socket));
-  RETURN_IF_ERROR(Watch(epoll_.get(), listener_.get(), kListener));
+  RETURN_IF_ERROR(listener_.Listen());
+  RETURN_IF_ERROR(Watch(epoll_.get(), listener_.descriptor(), kListener));
   RETURN_IF_ERROR(Watch(epoll_.get(), wake_.get(), kWake));
   RETURN_IF_ERROR(core_.AddCallSource(*poller));
   poller_ = std::move(poller);
@@ -93,7 +96,7 @@ void FastLaneServer::Stop() {
   core_.RemoveCallSource(*poller_);
   poller_->Clear();
   closing_.clear();
-  unlink(options_.socket.path.c_str());
+  listener_.Close();
 }
 
 void FastLaneServer::Loop() {
@@ -149,18 +152,29 @@ void FastLaneServer::SetAccepting(bool accepting) {
   epoll_event event{};
   event.events = accepting ? EPOLLIN : 0u;
   event.data.u64 = kListener;
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.descriptor(), &event);
   accepting_ = accepting;
+}
+
+void FastLaneServer::HoldBack(const std::string& why) {
+  const TimePoint now = clock_.Now();
+  accept_again_ = now + kAcceptPause;
+  SetAccepting(false);
+  if (said_ && now - *said_ < kQuiet) return;
+  said_ = now;
+  log_.warn("fast lane: connections are held back: {}", why);
 }
 
 void FastLaneServer::Accept() {
   for (int i = 0; i < kAcceptsARound; ++i) {
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (const Status room = CheckDescriptorRoom(listener_.descriptor()); !room) {
+      return HoldBack(room.error().message);
+    }
+    UniqueFd socket(
+        accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
-      log_.error("fast lane: {}", ErrnoError(errno, "accept").message);
-      accept_again_ = clock_.Now() + kAcceptPause;
-      return SetAccepting(false);
+      return HoldBack(ErrnoError(errno, "accept").message);
     }
     const auto silent = [](const auto& entry) { return entry.second.stage == Stage::kHello; };
     if (std::ranges::count_if(connections_, silent) >= static_cast<ptrdiff_t>(kMaxSilent)) {

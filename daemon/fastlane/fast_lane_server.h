@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,19 +27,18 @@
 #include "daemon/scheduling/daemon_core.h"
 #include "daemon/transport/reply_counters.h"
 #include "daemon/transport/session_book.h"
+#include "daemon/transport/unix_listener.h"
 
 namespace moetier {
 
 // Sessions over shared memory: accepts, shakes hands, sees clients go. Calls do not pass through
 // it: the executor looks at the pages itself.
 // Threads:  one of its own ("fastlane") and the FileResolver's two. Start, BeginDrain and Stop from
-// one. Lifetime: the core, the clock, the logger, the book and the counters outlive it. The caller
-// holds
-//           the StateLock.
+//           one.
+// Lifetime: the core, the clock, the logger, the book and the counters outlive it.
 class FastLaneServer {
  public:
   struct Options {
-    UnixSocketOptions socket;
     uint32_t max_sessions = 64;
     uint32_t max_rows = 512;     // the most that a session is granted
     uint32_t max_in_flight = 4;  // likewise
@@ -50,9 +50,11 @@ class FastLaneServer {
 
   static constexpr size_t kMaxSilent = 64;  // connections without HELLO; the oldest is dropped
 
+  // `listener` is of SOCK_SEQPACKET.
   static Result<std::unique_ptr<FastLaneServer>> Start(DaemonCore& core, const Clock& clock,
                                                        spdlog::logger& log, SessionBook& book,
-                                                       ReplyCounters& counters, Options options);
+                                                       ReplyCounters& counters,
+                                                       UnixListener listener, Options options);
   ~FastLaneServer() { Stop(); }
 
   // Refuses new sessions with kDraining.
@@ -74,12 +76,13 @@ class FastLaneServer {
   using Connections = std::map<uint64_t, Connection>;
 
   FastLaneServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, SessionBook& book,
-                 ReplyCounters& counters, Options options);
+                 ReplyCounters& counters, UnixListener listener, Options options);
   Status Open();
   void Loop();
   [[nodiscard]] int Patience() const;
   void Expire();
   void SetAccepting(bool accepting);
+  void HoldBack(const std::string& why);
   void Accept();
   void OnReadable(uint64_t number);
   void OnHello(uint64_t number, Connection& connection, LaneMessage message);
@@ -111,7 +114,7 @@ class FastLaneServer {
   bool stopped_ = false;
 
   std::unique_ptr<LanePoller> poller_;
-  UniqueFd listener_;
+  UnixListener listener_;
   UniqueFd epoll_;
   UniqueFd wake_;  // eventfd: tasks_ is not empty, or stopping_
 
@@ -124,6 +127,7 @@ class FastLaneServer {
   uint32_t sessions_ = 0;
   bool accepting_ = true;
   TimePoint accept_again_{};
+  std::optional<TimePoint> said_;  // when it last logged that connections are held back
   // Ended sessions whose pages the executor may still write.
   std::vector<std::shared_ptr<LaneRing>> closing_;
 

@@ -1,7 +1,6 @@
 #include "daemon/fastlane/lane_socket.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <array>
 #include <cerrno>
@@ -13,7 +12,6 @@
 namespace moetier {
 namespace {
 
-constexpr int kBacklog = 128;
 constexpr size_t kSentFiles = 2;  // the page and the doorbell
 
 // Every descriptor that came is owned from here on, whatever the message turns out to be.
@@ -31,24 +29,6 @@ void TakeFiles(msghdr& message, std::vector<UniqueFd>& files) {
 }
 
 }  // namespace
-
-Result<UniqueFd> ListenOnLane(const UnixSocketOptions& options) {
-  RETURN_IF_ERROR(PrepareUnixSocket(options));
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return ErrnoError(errno, "make the fast lane's socket");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, options.path.c_str(), options.path.size() + 1);  // it was checked
-  {
-    const ScopedUmask owner_only(0177);
-    if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      return ErrnoError(errno, "bind " + options.path);
-    }
-  }
-  RETURN_IF_ERROR(OpenUnixSocket(options));
-  if (listen(socket.get(), kBacklog) != 0) return ErrnoError(errno, "listen on " + options.path);
-  return socket;
-}
 
 Status CheckWhole(const LaneMessage& message) {
   if (message.too_long) {

@@ -8,17 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
 #include "base/unique_fd.h"
-#include "daemon/transport/unix_socket.h"
 
-// The fast lane's Unix socket. No call blocks.
+// Messages on the fast lane's Unix sockets. No call blocks.
 
 namespace moetier {
-
-// A listening SOCK_SEQPACKET socket with the rights of `options`. Errors as PrepareUnixSocket and
-// OpenUnixSocket have them. The caller holds the StateLock.
-Result<UniqueFd> ListenOnLane(const UnixSocketOptions& options);
 
 struct LaneMessage {
   enum class Kind : uint8_t { kNone, kEnded, kMessage };

@@ -3,11 +3,14 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
-#include <unistd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "daemon/rpc/model_messages.h"
 
@@ -23,6 +26,12 @@ constexpr int kMaxConnectionStreams = 128;   // calls at once, sessions or not: 
 constexpr int kKeepaliveTimeMs = 30'000;     // a lost TCP peer's session ends
 constexpr int kKeepaliveTimeoutMs = 10'000;  // after at most the two together
 
+// From connecting to HTTP/2's first frame, TLS included; who says nothing holds a descriptor.
+constexpr int kHandshakeTimeoutMs = 10'000;
+
+constexpr auto kFromDescriptor =
+    grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
+
 std::string HealthName(const ModelInfo& model) { return "moetier.v1.Experts/" + model.name; }
 
 int MessageLimit(Bytes bytes) {
@@ -33,8 +42,9 @@ int MessageLimit(Bytes bytes) {
 }  // namespace
 
 RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, SessionBook& book,
-                     ReplyCounters& counters, Options options)
+                     ReplyCounters& counters, RpcDoor door, Options options)
     : options_(std::move(options)),
+      door_(std::move(door)),
       core_(core),
       sessions_(core, clock, book,
                 {.max_sessions = options_.max_sessions, .max_streams = options_.max_streams}),
@@ -65,51 +75,69 @@ RpcServer::~RpcServer() {
 
 Result<std::unique_ptr<RpcServer>> RpcServer::Start(DaemonCore& core, const Clock& clock,
                                                     spdlog::logger& log, SessionBook& book,
-                                                    ReplyCounters& counters, Options options) {
+                                                    ReplyCounters& counters, RpcDoor door,
+                                                    Options options) {
   std::unique_ptr<RpcServer> server(
-      new RpcServer(core, clock, log, book, counters, std::move(options)));
-  RETURN_IF_ERROR(server->Listen());
-  server->AnnounceHealth();
+      new RpcServer(core, clock, log, book, counters, std::move(door), std::move(options)));
+  RETURN_IF_ERROR(server->Serve());
   return server;
 }
 
-Status RpcServer::Listen() {
-  RETURN_IF_ERROR(PrepareUnixSocket(options_.socket));
+Status RpcServer::Serve() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("unix:" + options_.socket.path, grpc::InsecureServerCredentials());
-  if (options_.tcp) {
-    ASSIGN_OR_RETURN(const auto credentials, MakeTcpCredentials(*options_.tcp));
-    builder.AddListeningPort(options_.tcp->address, credentials, &tcp_port_);
-  }
-  builder.SetMaxReceiveMessageSize(MessageLimit(options_.limits.max_message_bytes));
-  builder.SetMaxSendMessageSize(-1);  // a reply's size follows from its request
-  // Two daemons must never share a TCP port; the Unix path is guarded by the StateLock.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConnectionStreams);
-  if (options_.tcp) {
+  // Connections are accepted here: a listener of gRPC 1.51 that was once short of descriptors never
+  // accepts again.
+  unix_entry_ = builder.experimental().AddExternalConnectionAcceptor(
+      kFromDescriptor, grpc::InsecureServerCredentials());
+  if (door_.credentials != nullptr) {
+    tcp_entry_ =
+        builder.experimental().AddExternalConnectionAcceptor(kFromDescriptor, door_.credentials);
     // A host that vanished closes nothing; over a Unix socket the kernel tells of every end, and a
     // client halted in a debugger keeps its session.
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   }
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.SetMaxReceiveMessageSize(MessageLimit(options_.limits.max_message_bytes));
+  builder.SetMaxSendMessageSize(-1);  // a reply's size follows from its request
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConnectionStreams);
   for (grpc::Service* service :
        std::initializer_list<grpc::Service*>{&experts_, &residency_, &models_, &operator_}) {
     builder.RegisterService(service);
   }
-  {
-    const ScopedUmask owner_only(0177);
-    server_ = builder.BuildAndStart();
-  }
-  if (server_ == nullptr || (options_.tcp && tcp_port_ == 0)) {
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
     return Error{ErrorCode::kUnavailable, Reason::kIo,
-                 fmt::format("cannot listen on {}{}{}: is the address in use, or the certificate "
-                             "not PEM? gRPC's own lines above say more",
-                             options_.socket.path, options_.tcp ? " and " : "",
-                             options_.tcp ? options_.tcp->address : "")};
+                 "gRPC does not start; its own lines above say more"};
   }
-  return OpenUnixSocket(options_.socket);
+  AnnounceHealth();
+  RETURN_IF_ERROR(door_.Listen());
+  std::vector<ConnectionAcceptor::Door> doors;
+  doors.push_back({door_.unix_socket.descriptor(),
+                   [this](int connection) { Enter(*unix_entry_, connection); }});
+  for (const UniqueFd& socket : door_.tcp.sockets) {
+    doors.push_back({socket.get(), [this](int connection) {
+                       const int on = 1;  // replies are whole messages: nothing to wait for
+                       (void)setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+                       Enter(*tcp_entry_, connection);
+                     }});
+  }
+  ASSIGN_OR_RETURN(acceptor_,
+                   ConnectionAcceptor::Start(std::move(doors), context_.clock, context_.log));
+  return Ok{};
+}
+
+void RpcServer::Enter(grpc::experimental::ExternalConnectionAcceptor& entry, int connection) {
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  parameters.fd = connection;  // gRPC closes it
+  entry.HandleNewConnection(&parameters);
+}
+
+bool RpcServer::Answers(std::chrono::milliseconds patience) const {
+  // Held back, new clients wait, and those that are in are served.
+  return acceptor_->held_back() || GreetsClients(door_.unix_socket.path(), patience);
 }
 
 void RpcServer::AnnounceHealth() {
@@ -139,10 +167,11 @@ void RpcServer::Stop(std::chrono::milliseconds grace) {
   core_.Drain();
   admin_.Stop();
   sessions_.DrainStreams(draining);
+  if (acceptor_ != nullptr) acceptor_->Stop();  // before gRPC's end: it would lose what comes then
+  door_.unix_socket.Close();
   server_->Shutdown(std::chrono::system_clock::now() + grace);
   server_->Wait();
   server_.reset();
-  unlink(options_.socket.path.c_str());  // gRPC has done so already when it closed the listener
 }
 
 }  // namespace moetier

@@ -2,6 +2,7 @@
 #define MOETIER_DAEMON_RPC_RPC_SERVER_H_
 
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <spdlog/logger.h>
 
 #include <chrono>
@@ -19,26 +20,23 @@
 #include "daemon/rpc/models_service.h"
 #include "daemon/rpc/operator_service.h"
 #include "daemon/rpc/residency_service.h"
+#include "daemon/rpc/rpc_door.h"
 #include "daemon/rpc/service_context.h"
 #include "daemon/rpc/session_registry.h"
-#include "daemon/rpc/tcp_credentials.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "daemon/transport/connection_acceptor.h"
 #include "daemon/transport/reply_counters.h"
-#include "daemon/transport/unix_socket.h"
 
 namespace moetier {
 
 // The gRPC side of the daemon: the four services, health (per service and
 // "moetier.v1.Experts/MODEL" per model) and reflection, on a Unix socket and, when asked, on TCP
 // with TLS and a token.
-// Threads:  gRPC's own and rpc-admin. Start and Stop from one thread.
-// Lifetime: the core, the clock, the logger, the book and the counters outlive it. The caller holds
-// the StateLock.
+// Threads:  gRPC's own, "accept" and rpc-admin. Start and Stop from one thread.
+// Lifetime: the core, the clock, the logger, the book and the counters outlive it.
 class RpcServer {
  public:
   struct Options {
-    UnixSocketOptions socket;
-    std::optional<TcpOptions> tcp;
     GrantLimits limits;
     uint32_t max_sessions = 64;
     uint32_t max_streams = 16;  // Decode streams of one session
@@ -49,10 +47,10 @@ class RpcServer {
     std::function<Result<ReloadReport>()> reload;
   };
 
-  // Binds and serves. Errors name the socket, file or address and what to change.
   static Result<std::unique_ptr<RpcServer>> Start(DaemonCore& core, const Clock& clock,
                                                   spdlog::logger& log, SessionBook& book,
-                                                  ReplyCounters& counters, Options options);
+                                                  ReplyCounters& counters, RpcDoor door,
+                                                  Options options);
   // Stops without grace if Stop was not called.
   ~RpcServer();
 
@@ -67,16 +65,22 @@ class RpcServer {
   // Health of the model and the ModelChanged event. Any thread.
   void ModelChanged(const ModelInfo& model);
 
+  // Whether a client that connects to the Unix socket now would be served; blocks up to `patience`.
+  // For the watchdog. True while connections are held back, which ends by itself.
+  [[nodiscard]] bool Answers(std::chrono::milliseconds patience) const;
+
   [[nodiscard]] StatusReport& status() { return report_; }
-  [[nodiscard]] int tcp_port() const { return tcp_port_; }  // 0 without TCP
+  [[nodiscard]] int tcp_port() const { return door_.tcp.port; }  // 0 without TCP
 
  private:
   RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, SessionBook& book,
-            ReplyCounters& counters, Options options);
-  Status Listen();
+            ReplyCounters& counters, RpcDoor door, Options options);
+  Status Serve();
   void AnnounceHealth();
+  static void Enter(grpc::experimental::ExternalConnectionAcceptor& entry, int connection);
 
   const Options options_;
+  RpcDoor door_;
   DaemonCore& core_;
   SessionRegistry sessions_;
   AdminWorker admin_;
@@ -86,8 +90,10 @@ class RpcServer {
   ResidencyService residency_;
   ModelsService models_;
   OperatorService operator_;
-  int tcp_port_ = 0;
-  std::unique_ptr<grpc::Server> server_;  // null before Listen and after Stop
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> unix_entry_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tcp_entry_;  // null without TCP
+  std::unique_ptr<grpc::Server> server_;  // null before Serve and after Stop
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
 };
 
 }  // namespace moetier

@@ -1,40 +1,14 @@
 #include "daemon/rpc/state_lock.h"
 
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 
+#include "base/unique_fd.h"
+
 namespace moetier {
-namespace {
-
-// What the owner has written; only for the message, so that anything odd reads as "unknown".
-std::string OwnerPid(int fd) {
-  std::array<char, 16> text{};
-  const ssize_t length = pread(fd, text.data(), text.size(), 0);
-  std::string pid;
-  for (ssize_t i = 0; i < length; ++i) {
-    const char c = text[static_cast<size_t>(i)];
-    if (c < '0' || c > '9') break;
-    pid.push_back(c);
-  }
-  return pid.empty() ? "unknown" : pid;
-}
-
-Status WritePid(int fd, const std::string& path) {
-  const std::string pid = fmt::format("{}\n", getpid());
-  if (ftruncate(fd, 0) != 0 ||
-      pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return ErrnoError(errno, "write " + path);
-  }
-  return Ok{};
-}
-
-}  // namespace
 
 Result<StateLock> StateLock::Take(const std::string& directory) {
   std::error_code error;
@@ -43,17 +17,10 @@ Result<StateLock> StateLock::Take(const std::string& directory) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return ErrnoError(errno, "make the state directory " + directory);
   }
-  const std::string path = directory + "/lock";
-  ASSIGN_OR_RETURN(UniqueFd fd, UniqueFd::Open(path, O_RDWR | O_CREAT, 0600));
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return ErrnoError(errno, "lock " + path);
-    return Error{ErrorCode::kFailedPrecondition, Reason::kAlreadyRunning,
-                 fmt::format("{} is locked by the daemon with pid {}; stop it, or give this one "
-                             "another state_directory and socket",
-                             path, OwnerPid(fd.get()))};
-  }
-  RETURN_IF_ERROR(WritePid(fd.get(), path));
-  return StateLock(std::move(fd));
+  ASSIGN_OR_RETURN(PidLock lock,
+                   PidLock::Take(directory + "/lock",
+                                 "stop it, or give this one another state_directory and socket"));
+  return StateLock(std::move(lock));
 }
 
 }  // namespace moetier

@@ -2,15 +2,15 @@
 #define MOETIER_DAEMON_RPC_STATE_LOCK_H_
 
 #include <string>
+#include <utility>
 
 #include "base/result.h"
-#include "base/unique_fd.h"
+#include "daemon/transport/pid_lock.h"
 
 namespace moetier {
 
-// The right to be the daemon of one state directory: an flock on DIRECTORY/lock, which holds the
-// owner's pid. Taken before any socket is bound, since a second gRPC server would silently take the
-// path over. The kernel lifts it when the process ends, however.
+// The right to be the daemon of one state directory: a PidLock on DIRECTORY/lock. Taken first of
+// all, so that a second daemon with the same configuration ends before it touches anything.
 class StateLock {
  public:
   // Makes the directory (0700) if it is missing. kFailedPrecondition, kAlreadyRunning with the
@@ -18,8 +18,8 @@ class StateLock {
   static Result<StateLock> Take(const std::string& directory);
 
  private:
-  explicit StateLock(UniqueFd fd) : fd_(std::move(fd)) {}
-  UniqueFd fd_;
+  explicit StateLock(PidLock lock) : lock_(std::move(lock)) {}
+  PidLock lock_;
 };
 
 }  // namespace moetier

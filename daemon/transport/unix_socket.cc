@@ -1,14 +1,16 @@
 #include "daemon/transport/unix_socket.h"
 
 #include <grp.h>
-#include <sys/un.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <vector>
 
+#include "base/check.h"
 #include "base/unique_fd.h"
 
 namespace moetier {
@@ -59,11 +61,40 @@ Result<gid_t> FindGroup(const std::string& name) {
   return entry.gr_gid;
 }
 
+// Nobody listens on the socket at `path` any more: its connections are refused. Whatever else comes
+// of one (a full queue, another kind of socket) is somebody's.
+Status CheckLeftBehind(const std::string& path) {
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return ErrnoError(errno, "look who listens on " + path);
+  const sockaddr_un address = UnixAddress(path);
+  const bool answered =
+      connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (!answered && (errno == ECONNREFUSED || errno == ENOENT)) return Ok{};
+  if (!answered && errno != EAGAIN && errno != EPROTOTYPE) {
+    return ErrnoError(errno, "look who listens on " + path);
+  }
+  return Error{ErrorCode::kFailedPrecondition, Reason::kAlreadyRunning,
+               fmt::format("another process listens on {}; stop it (`ss -xlp` names it), or give "
+                           "this daemon another socket.path",
+                           path)};
+}
+
 }  // namespace
 
-Status PrepareUnixSocket(const UnixSocketOptions& options) {
+sockaddr_un UnixAddress(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  MOE_CHECK(path.size() < sizeof address.sun_path, "{} was checked", path);
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+Status CheckSocketPath(const UnixSocketOptions& options) {
   RETURN_IF_ERROR(CheckPath(options.path));
-  RETURN_IF_ERROR(MakeDirectory(std::filesystem::path(options.path).parent_path().string()));
+  return MakeDirectory(std::filesystem::path(options.path).parent_path().string());
+}
+
+Status PrepareUnixSocket(const UnixSocketOptions& options) {
   struct stat info {};
   if (lstat(options.path.c_str(), &info) != 0) {
     if (errno == ENOENT) return Ok{};
@@ -74,7 +105,8 @@ Status PrepareUnixSocket(const UnixSocketOptions& options) {
                  fmt::format("{} exists and is no socket; remove it or choose another socket.path",
                              options.path)};
   }
-  if (unlink(options.path.c_str()) != 0) {
+  RETURN_IF_ERROR(CheckLeftBehind(options.path));
+  if (unlink(options.path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoError(errno, "remove the socket left behind at " + options.path);
   }
   return Ok{};

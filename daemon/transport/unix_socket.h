@@ -2,6 +2,7 @@
 #define MOETIER_DAEMON_TRANSPORT_UNIX_SOCKET_H_
 
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include <cstdint>
 #include <string>
@@ -29,9 +30,15 @@ class ScopedUmask {
   mode_t before_;
 };
 
-// Makes the socket's directory if it is missing (0700), refuses one that other users may write, and
-// removes a socket left behind. The caller holds the StateLock: nobody listens there any more.
-// kFailedPrecondition when something else than a socket is in the way.
+// The address of a path that has been checked to fit.
+sockaddr_un UnixAddress(const std::string& path);
+
+// The path fits, its directory is there (made with 0700 if missing) and other users cannot write
+// it.
+Status CheckSocketPath(const UnixSocketOptions& options);
+
+// Removes a socket left behind. kFailedPrecondition when something else than a socket is in the
+// way, with kAlreadyRunning when somebody listens there.
 Status PrepareUnixSocket(const UnixSocketOptions& options);
 
 // Gives the bound socket its group, then its mode: bound under ScopedUmask(0177), it was never open

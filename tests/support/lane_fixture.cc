@@ -1,5 +1,7 @@
 #include "tests/support/lane_fixture.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -41,8 +43,11 @@ LaneFixture::LaneFixture(FastLaneServer::Options options, ExpertCore::Options co
       core->Load({.name = "demo", .directory = folder.File("store"), .ram = Percent{100}},
                  [](const ModelProgress&) { return GoOn::kYes; });
   MOE_CHECK(loaded.has_value(), "{}", loaded.error().message);
-  options.socket = {.path = socket_path + MOETIER_WIRE_SOCKET, .mode = 0600, .group = {}};
-  auto started = FastLaneServer::Start(*core, clock, log, book, counters, std::move(options));
+  auto listener = UnixListener::Bind(
+      {.path = socket_path + MOETIER_WIRE_SOCKET, .mode = 0600, .group = {}}, SOCK_SEQPACKET);
+  MOE_CHECK(listener.has_value(), "{}", listener.error().message);
+  auto started = FastLaneServer::Start(*core, clock, log, book, counters, *std::move(listener),
+                                       std::move(options));
   MOE_CHECK(started.has_value(), "{}", started.error().message);
   server = *std::move(started);
 }

@@ -24,9 +24,13 @@ v1::Reason ReasonOf(const grpc::Status& status) {
   return fault ? fault->reason() : v1::REASON_UNSPECIFIED;
 }
 
-RpcFixture::RpcFixture(RpcServer::Options options) : socket_path(folder.path() + "/run/socket") {
-  options.socket.path = socket_path;
-  auto started = RpcServer::Start(core, clock, log, book, counters, std::move(options));
+RpcFixture::RpcFixture(RpcServer::Options options, RpcDoor::Options door)
+    : socket_path(folder.path() + "/run/socket") {
+  door.socket.path = socket_path;
+  auto opened = RpcDoor::Open(door);
+  MOE_CHECK(opened.has_value(), "{}", opened.error().message);
+  auto started =
+      RpcServer::Start(core, clock, log, book, counters, *std::move(opened), std::move(options));
   MOE_CHECK(started.has_value(), "{}", started.error().message);
   server = *std::move(started);
 }

@@ -20,7 +20,7 @@ namespace moetier {
 
 // A real server on a Unix socket in a temporary folder, over a fake core.
 struct RpcFixture {
-  explicit RpcFixture(RpcServer::Options options = DefaultOptions());
+  explicit RpcFixture(RpcServer::Options options = DefaultOptions(), RpcDoor::Options door = {});
 
   // max_rows 8192, max_in_flight 4, messages up to 1 MiB, 4 sessions of 4 streams.
   static RpcServer::Options DefaultOptions();

@@ -17,6 +17,7 @@
 #include "daemon/fastlane/handshake.h"
 #include "daemon/fastlane/lane_page.h"
 #include "daemon/fastlane/lane_socket.h"
+#include "daemon/transport/unix_listener.h"
 #include "moetier/fastlane.h"
 #include "tests/support/temp_folder.h"
 
@@ -48,11 +49,14 @@ moetier_status AttachTo(const std::function<void(int socket)>& answer,
                         const std::function<void(const moetier_grant&)>& look = {}) {
   const TempFolder folder;
   const std::string path = folder.File("run/socket");
-  const UniqueFd listener =
-      ListenOnLane({.path = path + MOETIER_WIRE_SOCKET, .mode = 0600, .group = {}}).value();
-  REQUIRE(fcntl(listener.get(), F_SETFL, 0) == 0);  // accept waits
+  UnixListener listener =
+      UnixListener::Bind({.path = path + MOETIER_WIRE_SOCKET, .mode = 0600, .group = {}},
+                         SOCK_SEQPACKET)
+          .value();
+  REQUIRE(listener.Listen().has_value());
+  REQUIRE(fcntl(listener.descriptor(), F_SETFL, 0) == 0);  // accept waits
   std::thread daemon([&] {
-    const UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const UniqueFd socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
     std::array<char, MOETIER_WIRE_MAX_MESSAGE> hello{};
     (void)recv(socket.get(), hello.data(), hello.size(), 0);
     answer(socket.get());

@@ -1,3 +1,4 @@
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,7 +8,8 @@
 
 #include "daemon/rpc/state_lock.h"
 #include "daemon/rpc/tcp_credentials.h"
-#include "daemon/transport/unix_socket.h"
+#include "daemon/rpc/tcp_listener.h"
+#include "daemon/transport/unix_listener.h"
 #include "daemon/transport/wire_text.h"
 #include "tests/support/rpc_fixture.h"
 
@@ -36,9 +38,8 @@ TEST_CASE("Unix socket: the server makes its directory 0700 and its socket 0600"
 }
 
 TEST_CASE("Unix socket: the configured mode and group are given after the bind", "[rpc]") {
-  RpcServer::Options options = RpcFixture::DefaultOptions();
-  options.socket.mode = 0660;
-  RpcFixture fixture(options);
+  RpcFixture fixture(RpcFixture::DefaultOptions(),
+                     {.socket = {.path = {}, .mode = 0660, .group = {}}, .tcp = {}});
   CHECK(ModeOf(fixture.socket_path) == 0660);
 }
 
@@ -52,7 +53,8 @@ TEST_CASE("Unix socket: Stop removes the socket file", "[rpc]") {
 TEST_CASE("Unix socket: a directory that others may write is refused", "[rpc]") {
   const testing::TempFolder folder;
   REQUIRE(chmod(folder.path().c_str(), 0777) == 0);
-  const Status prepared = PrepareUnixSocket({.path = folder.path() + "/s", .group = ""});
+  const auto prepared =
+      UnixListener::Bind({.path = folder.path() + "/s", .group = ""}, SOCK_STREAM);
   REQUIRE_FALSE(prepared.has_value());
   CHECK(prepared.error().code == ErrorCode::kPermissionDenied);
   CHECK(prepared.error().message.find("mode 0777") != std::string::npos);
@@ -61,24 +63,78 @@ TEST_CASE("Unix socket: a directory that others may write is refused", "[rpc]") 
 TEST_CASE("Unix socket: a file that is no socket is left alone and refused", "[rpc]") {
   const testing::TempFolder folder;
   const std::string path = WriteFile(folder.path() + "/s", "precious", 0600);
-  CHECK_FALSE(PrepareUnixSocket({.path = path, .group = ""}).has_value());
+  CHECK_FALSE(UnixListener::Bind({.path = path, .group = ""}, SOCK_STREAM).has_value());
   CHECK(std::filesystem::exists(path));
 }
 
-TEST_CASE("Unix socket: a socket left behind is removed", "[rpc]") {
+TEST_CASE("Unix socket: a socket left behind is replaced", "[rpc]") {
   const testing::TempFolder folder;
   const std::string path = folder.path() + "/s";
   REQUIRE(mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0);
-  CHECK(PrepareUnixSocket({.path = path, .group = ""}).has_value());
-  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(UnixListener::Bind({.path = path, .group = ""}, SOCK_STREAM).has_value());
+  CHECK_FALSE(std::filesystem::exists(path));  // and given back
+}
+
+TEST_CASE("Unix socket: a path whose daemon lives is refused with its pid", "[rpc]") {
+  const testing::TempFolder folder;
+  const UnixSocketOptions options{.path = folder.path() + "/s", .group = ""};
+  const auto first = UnixListener::Bind(options, SOCK_STREAM);
+  REQUIRE(first.has_value());
+  const auto second = UnixListener::Bind(options, SOCK_STREAM);  // before the first one listens
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().reason == Reason::kAlreadyRunning);
+  CHECK(second.error().message.find(fmt::format("pid {}", getpid())) != std::string::npos);
+  CHECK(std::filesystem::exists(options.path));
+}
+
+TEST_CASE("Unix socket: one that a stranger listens on is refused, whatever its kind", "[rpc]") {
+  const testing::TempFolder folder;
+  const UnixSocketOptions options{.path = folder.path() + "/s", .group = ""};
+  const sockaddr_un address = UnixAddress(options.path);
+  const int kind = GENERATE(SOCK_STREAM, SOCK_SEQPACKET);
+  const UniqueFd stranger(::socket(AF_UNIX, kind, 0));
+  REQUIRE(bind(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(listen(stranger.get(), 0) == 0);
+  const auto refused = UnixListener::Bind(options, SOCK_STREAM);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().reason == Reason::kAlreadyRunning);
+  CHECK(std::filesystem::exists(options.path));
+}
+
+TEST_CASE("Unix socket: what stands at the path in its place is left alone at the end", "[rpc]") {
+  const testing::TempFolder folder;
+  const std::string path = folder.path() + "/s";
+  {
+    const auto listener = UnixListener::Bind({.path = path, .group = ""}, SOCK_STREAM);
+    REQUIRE(listener.has_value());
+    REQUIRE(unlink(path.c_str()) == 0);
+    WriteFile(path, "another's", 0600);
+  }
+  CHECK(std::filesystem::exists(path));
 }
 
 TEST_CASE("Unix socket: a relative or overlong path and an unknown group are refused", "[rpc]") {
-  CHECK(PrepareUnixSocket({.path = "s", .group = ""}).error().reason == Reason::kBadConfig);
-  CHECK(PrepareUnixSocket({.path = "/" + std::string(108, 'x'), .group = ""}).error().reason ==
-        Reason::kBadConfig);
-  CHECK(OpenUnixSocket({.path = "/s", .group = "no-such-group-here"}).error().code ==
-        ErrorCode::kNotFound);
+  const testing::TempFolder folder;
+  const auto refusal = [](const UnixSocketOptions& options) {
+    const auto bound = UnixListener::Bind(options, SOCK_STREAM);
+    REQUIRE_FALSE(bound.has_value());
+    return bound.error();
+  };
+  CHECK(refusal({.path = "s", .group = ""}).reason == Reason::kBadConfig);
+  CHECK(refusal({.path = "/" + std::string(108, 'x'), .group = ""}).reason == Reason::kBadConfig);
+  const std::string path = folder.path() + "/s";
+  CHECK(refusal({.path = path, .group = "no-such-group-here"}).code == ErrorCode::kNotFound);
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("Watchdog: a server that accepts answers, one that does not is noticed", "[rpc]") {
+  RpcFixture fixture;
+  CHECK(fixture.server->Answers(std::chrono::seconds(10)));
+  const std::string silent = fixture.folder.path() + "/silent";
+  auto listener = UnixListener::Bind({.path = silent, .group = ""}, SOCK_STREAM);
+  REQUIRE(listener.has_value());
+  REQUIRE(listener->Listen().has_value());
+  CHECK_FALSE(GreetsClients(silent, std::chrono::milliseconds(20)));
 }
 
 TEST_CASE("State lock: a second owner is refused with the first one's pid", "[rpc]") {
@@ -126,21 +182,28 @@ TEST_CASE("TCP: a short token, one that others may read and a binary one are ref
   CHECK(refused(good + "\n", 0600).find("/k") != std::string::npos);  // the token passes
 }
 
-TEST_CASE("TCP: Start refuses a bad listener and leaves no socket behind", "[rpc]") {
+TEST_CASE("TCP: a door with a bad listener is refused and leaves no socket behind", "[rpc]") {
   const testing::TempFolder folder;
-  FakeDaemonCore core;
-  const SteadyClock clock;
-  spdlog::logger log("test");
-  SessionBook book;
-  ReplyCounters counters;
-  RpcServer::Options options = RpcFixture::DefaultOptions();
+  RpcDoor::Options options;
   options.socket.path = folder.path() + "/s";
   options.tcp.emplace();
   options.tcp->address = "127.0.0.1:0";
-  const auto server = RpcServer::Start(core, clock, log, book, counters, options);
-  REQUIRE_FALSE(server.has_value());
-  CHECK(server.error().reason == Reason::kBadConfig);
+  const auto door = RpcDoor::Open(options);
+  REQUIRE_FALSE(door.has_value());
+  CHECK(door.error().reason == Reason::kBadConfig);
   CHECK_FALSE(std::filesystem::exists(options.socket.path));
+}
+
+TEST_CASE("TCP: a port in use and an address that is not this host's are told apart", "[rpc]") {
+  const auto first = BindTcp("127.0.0.1:0");
+  REQUIRE(first.has_value());
+  REQUIRE(ListenOnTcp(*first).has_value());
+  const auto second = BindTcp(fmt::format("127.0.0.1:{}", first->port));
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().reason == Reason::kIo);
+  CHECK(second.error().message.find("in use") != std::string::npos);
+  CHECK(BindTcp("192.0.2.1:80").error().reason == Reason::kBadConfig);  // RFC 5737: nobody's
+  CHECK(BindTcp("no such host:80").error().reason == Reason::kBadConfig);
 }
 
 TEST_CASE("TCP: only the whole token with its scheme matches", "[rpc]") {

@@ -66,12 +66,12 @@ TEST_CASE("TCP: a call over TLS needs the token; without TLS there is no call", 
   std::ofstream(token_file) << token << "\n";
   REQUIRE(chmod(token_file.c_str(), 0600) == 0);
 
-  RpcServer::Options options = RpcFixture::DefaultOptions();
-  options.tcp = TcpOptions{.address = "127.0.0.1:0",
-                           .tls_certificate = certificate,
-                           .tls_key = key,
-                           .token_file = token_file};
-  RpcFixture fixture(options);
+  RpcDoor::Options door;
+  door.tcp = TcpOptions{.address = "127.0.0.1:0",
+                        .tls_certificate = certificate,
+                        .tls_key = key,
+                        .token_file = token_file};
+  RpcFixture fixture(RpcFixture::DefaultOptions(), door);
   const std::string target = fmt::format("ipv4:127.0.0.1:{}", fixture.server->tcp_port());
   const std::string root = ReadAll(certificate);
   CHECK(ListOver(target, root, token).ok());
