@@ -8,6 +8,7 @@
 
 #include "base/cpu_workers.h"
 #include "base/memory_budget.h"
+#include "base/model_name.h"
 #include "base/text_size.h"
 #include "config/nearest.h"
 
@@ -50,11 +51,6 @@ std::string Quoted(std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
   }
   return fmt::format("`{}{}`", shown, text.size() > kLongest ? "..." : "");
-}
-
-bool IsNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
 }
 
 // Dotted path of `key` below `place`.
@@ -152,12 +148,8 @@ Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place
 }
 
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place) {
-  constexpr size_t kLongest = 64;
-  const bool good =
-      !text.empty() && text.size() <= kLongest && std::ranges::all_of(text, IsNameCharacter);
-  if (good) return std::string(text);
-  return place.Refuse(fmt::format("{} is not a model name", Quoted(text)),
-                      "1 to 64 letters, digits, `.`, `_`, `-`");
+  if (IsModelName(text)) return std::string(text);
+  return place.Refuse(fmt::format("{} is not a model name", Quoted(text)), kModelNameRule);
 }
 
 Result<std::string> ParseText(std::string_view text, const ConfigPlace& place) {

@@ -11,11 +11,13 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/one_line.h"
 #include "base/open_files.h"
 #include "base/standard_descriptors.h"
 #include "base/text_size.h"
 #include "config/config.h"
 #include "daemon/daemon_options.h"
+#include "daemon/one_line_formatter.h"
 #include "daemon/process_signals.h"
 #include "daemon/rpc/state_lock.h"
 #include "daemon/systemd_notify.h"
@@ -227,6 +229,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   moetier::ProcessSignals signals;  // before any thread
   spdlog::logger log("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  log.set_formatter(std::make_unique<moetier::OneLineFormatter>());
   const moetier::Status status = moetier::Serve(config_path, signals, log);
   if (status.has_value()) return 0;
   if (status.error().code == moetier::ErrorCode::kCancelled) {
@@ -234,6 +237,6 @@ int main(int argc, char** argv) {
     return 0;
   }
   fmt::print(stderr, "moetierd: {}: {}\n", moetier::ReasonName(status.error().reason),
-             status.error().message);
+             moetier::OneLine(status.error().message));
   return 1;
 }

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/model_name.h"
 #include "daemon/rpc/model_messages.h"
 #include "daemon/rpc/unary_reply.h"
 
@@ -88,9 +89,7 @@ grpc::ServerWriteReactor<v1::Progress>* ModelsService::Load(grpc::CallbackServer
 }
 
 Status ModelsService::LoadAndReport(const v1::LoadModelRequest& request, ProgressReactor& reactor) {
-  if (request.name().empty()) {
-    return Error{ErrorCode::kInvalidArgument, Reason::kUnknownModel, "name is empty"};
-  }
+  RETURN_IF_ERROR(CheckModelName(request.name()));
   ASSIGN_OR_RETURN(std::string directory,
                    ResolveUnderRoots(request.directory(), context_.model_roots));
   LoadSpec spec{.name = request.name(), .directory = std::move(directory), .ram_bytes = {}};
