@@ -5,20 +5,24 @@
 #include <utility>
 
 namespace moetier {
+namespace {
 
-AdminWorker::AdminWorker() : thread_([this] { Loop(); }) {
-  pthread_setname_np(thread_.native_handle(), "rpc-admin");
+Error Stopping() { return {ErrorCode::kUnavailable, Reason::kDraining, "the daemon is stopping"}; }
+
+}  // namespace
+
+AdminWorker::AdminWorker(std::string name) : name_(std::move(name)), thread_([this] { Loop(); }) {
+  pthread_setname_np(thread_.native_handle(), name_.c_str());
 }
 
-Status AdminWorker::Run(std::function<void()> task) {
+Status AdminWorker::Run(Task task) {
   {
     const MutexLock lock(mu_);
-    if (stopping_) {
-      return Error{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is stopping"};
-    }
+    if (stopping_) return Stopping();
     if (tasks_.size() >= kMaxQueued) {
-      return Error{ErrorCode::kExhausted, Reason::kQuota,
-                   fmt::format("{} operator calls wait already; try again later", tasks_.size())};
+      return Error{
+          ErrorCode::kExhausted, Reason::kQuota,
+          fmt::format("{} calls wait for {} already; try again later", tasks_.size(), name_)};
     }
     tasks_.push_back(std::move(task));
   }
@@ -26,18 +30,25 @@ Status AdminWorker::Run(std::function<void()> task) {
   return Ok{};
 }
 
-void AdminWorker::Stop() {
+void AdminWorker::BeginStop() {
+  std::deque<Task> refused;
   {
     const MutexLock lock(mu_);
     stopping_ = true;
+    refused.swap(tasks_);
   }
   changed_.notify_one();
+  for (const Task& task : refused) task(Stopping());
+}
+
+void AdminWorker::Stop() {
+  BeginStop();
   if (thread_.joinable()) thread_.join();
 }
 
 void AdminWorker::Loop() {
   for (;;) {
-    std::function<void()> task;
+    Task task;
     {
       const MutexLock lock(mu_);
       while (tasks_.empty() && !stopping_) changed_.wait(mu_);
@@ -45,7 +56,7 @@ void AdminWorker::Loop() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task();
+    task(Ok{});
   }
 }
 

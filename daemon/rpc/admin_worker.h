@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "base/mutex.h"
@@ -11,16 +12,23 @@
 
 namespace moetier {
 
-// One thread ("rpc-admin") for the calls that wait for disks: load, unload, verify, pin, reload. It
-// runs them one after another, so that no two change the models at once and no gRPC thread blocks.
-// Threads: Run from any. Lifetime: Stop and the destructor run what is queued, then join.
+// One thread for one kind of operator's calls, which may take as long as the disk does. It runs
+// them one after another, so that no gRPC thread blocks. Threads: Run and BeginStop from any, Stop
+// from one. Lifetime: the destructor stops.
 class AdminWorker {
  public:
-  AdminWorker();
+  // Called once: with Ok to do the work, with kDraining when a stop came first.
+  using Task = std::function<void(const Status& go)>;
+
+  // `name` is the thread's, and what a refusal says.
+  explicit AdminWorker(std::string name);
   ~AdminWorker() { Stop(); }
 
-  // kExhausted, kQuota when kMaxQueued tasks wait; kUnavailable, kDraining after Stop.
-  Status Run(std::function<void()> task);
+  // kExhausted, kQuota when kMaxQueued tasks wait; kUnavailable, kDraining after BeginStop.
+  Status Run(Task task);
+  // Refuses what comes and what waits; the task under way goes on.
+  void BeginStop();
+  // Joins.
   void Stop();
 
   static constexpr size_t kMaxQueued = 16;  // operators are people: more is a runaway script
@@ -28,11 +36,29 @@ class AdminWorker {
  private:
   void Loop();
 
+  const std::string name_;
   Mutex mu_;
   ConditionVariable changed_;
-  std::deque<std::function<void()>> tasks_ GUARDED_BY(mu_);
+  std::deque<Task> tasks_ GUARDED_BY(mu_);
   bool stopping_ GUARDED_BY(mu_) = false;
   std::jthread thread_;
+};
+
+// A worker a kind of work, so that none waits for another kind: pins cannot fill the queue that an
+// unload needs, and a verify of hours holds up nothing else.
+struct AdminDesk {
+  AdminWorker load{"rpc-load"};
+  AdminWorker unload{"rpc-unload"};
+  AdminWorker verify{"rpc-verify"};
+  AdminWorker pin{"rpc-pin"};
+  AdminWorker reload{"rpc-reload"};
+
+  void BeginStop() {
+    for (AdminWorker* worker : {&load, &unload, &verify, &pin, &reload}) worker->BeginStop();
+  }
+  void Stop() {
+    for (AdminWorker* worker : {&load, &unload, &verify, &pin, &reload}) worker->Stop();
+  }
 };
 
 }  // namespace moetier

@@ -1,5 +1,7 @@
 #include "daemon/rpc/models_service.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -8,14 +10,10 @@
 #include "base/model_name.h"
 #include "daemon/rpc/model_messages.h"
 #include "daemon/rpc/unary_reply.h"
+#include "daemon/transport/model_choice.h"
 
 namespace moetier {
 namespace {
-
-Error UnknownModel(const std::string& name) {
-  return {ErrorCode::kNotFound, Reason::kUnknownModel,
-          fmt::format("no model \"{}\" is loaded", name)};
-}
 
 bool IsBelow(const std::filesystem::path& path, const std::filesystem::path& root) {
   const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
@@ -48,9 +46,9 @@ Result<std::string> ResolveUnderRoots(const std::string& directory,
     }
   }
   return Error{ErrorCode::kPermissionDenied, Reason::kBadConfig,
-               fmt::format("directory {}: not an absolute path below one of the {} model_roots of "
-                           "the configuration",
-                           directory, roots.size())};
+               fmt::format("directory {}: not an absolute path below store_root or one of "
+                           "models.roots of the configuration: {}",
+                           directory, fmt::join(roots, ", "))};
 }
 
 grpc::ServerUnaryReactor* ModelsService::List(grpc::CallbackServerContext* call,
@@ -64,17 +62,17 @@ grpc::ServerUnaryReactor* ModelsService::Get(grpc::CallbackServerContext* call,
                                              const v1::GetModelRequest* request, v1::Model* reply) {
   const std::optional<ModelInfo> model = context_.core.FindModel(request->name());
   if (!model) {
-    return FinishNow(*call, context_.Refuse(UnknownModel(request->name()), {.field = "name"}));
+    return FinishNow(*call, context_.Refuse(NotLoaded(request->name()), {.field = "name"}));
   }
   *reply = ToProto(*model);
   return FinishNow(*call, grpc::Status::OK);
 }
 
 template <typename Work>
-grpc::ServerWriteReactor<v1::Progress>* ModelsService::StreamOnAdmin(Work work) {
+grpc::ServerWriteReactor<v1::Progress>* ModelsService::StreamOn(AdminWorker& worker, Work work) {
   const std::shared_ptr<ProgressReactor> reactor = ProgressReactor::Make();
-  const Status queued = context_.admin.Run([this, reactor, work = std::move(work)] {
-    const Status done = work(*reactor);
+  const Status queued = worker.Run([this, reactor, work = std::move(work)](const Status& go) {
+    const Status done = go ? work(*reactor) : go;
     reactor->End(done ? grpc::Status::OK : context_.Refuse(done.error()));
   });
   if (!queued) reactor->End(context_.Refuse(queued.error()));
@@ -83,7 +81,7 @@ grpc::ServerWriteReactor<v1::Progress>* ModelsService::StreamOnAdmin(Work work) 
 
 grpc::ServerWriteReactor<v1::Progress>* ModelsService::Load(grpc::CallbackServerContext* /*call*/,
                                                             const v1::LoadModelRequest* request) {
-  return StreamOnAdmin([this, request = *request](ProgressReactor& reactor) {
+  return StreamOn(context_.admin.load, [this, request = *request](ProgressReactor& reactor) {
     return LoadAndReport(request, reactor);
   });
 }
@@ -112,18 +110,19 @@ Status ModelsService::LoadAndReport(const v1::LoadModelRequest& request, Progres
 grpc::ServerUnaryReactor* ModelsService::Unload(grpc::CallbackServerContext* call,
                                                 const v1::UnloadModelRequest* request,
                                                 v1::UnloadModelReply* /*reply*/) {
-  return FinishOnAdmin(context_, *call, [this, name = request->name()] {
+  return FinishOn(context_.admin.unload, context_, *call, [this, name = request->name()] {
     const Status unloaded = UnloadNow(name);
     return unloaded ? grpc::Status::OK : context_.Refuse(unloaded.error());
   });
 }
 
 Status ModelsService::UnloadNow(const std::string& name) {
-  std::optional<ModelInfo> model = context_.core.FindModel(name);
-  if (!model) return UnknownModel(name);
+  if (name.empty()) return NotLoaded(name);
+  // While it loads there is nothing to unload; its state is nobody's to announce.
+  ASSIGN_OR_RETURN(ModelInfo model, ChooseModel(context_.core, name));
   context_.log.info("unloading model {}", name);
-  model->state = ModelState::kUnloading;
-  context_.model_changed(*model);
+  model.state = ModelState::kUnloading;
+  context_.model_changed(model);
   const Status unloaded = context_.core.UnloadModel(name);
   if (!unloaded) {  // it serves on, or whatever the core says that it does
     if (const std::optional<ModelInfo> now = context_.core.FindModel(name)) {
@@ -135,13 +134,13 @@ Status ModelsService::UnloadNow(const std::string& name) {
 
 grpc::ServerWriteReactor<v1::Progress>* ModelsService::Verify(
     grpc::CallbackServerContext* /*call*/, const v1::VerifyModelRequest* request) {
-  return StreamOnAdmin([this, name = request->name()](ProgressReactor& reactor) {
+  return StreamOn(context_.admin.verify, [this, name = request->name()](ProgressReactor& reactor) {
     return VerifyAndReport(name, reactor);
   });
 }
 
 Status ModelsService::VerifyAndReport(const std::string& name, ProgressReactor& reactor) {
-  if (!context_.core.FindModel(name)) return UnknownModel(name);
+  if (!context_.core.FindModel(name)) return NotLoaded(name);
   RETURN_IF_ERROR(context_.core.VerifyModel(name, [&](const ModelProgress& progress) {
     reactor.Report(ToProto(progress));
     const bool unwanted = reactor.cancelled() || context_.sessions.draining();

@@ -17,7 +17,7 @@ namespace moetier {
 Result<std::string> ResolveUnderRoots(const std::string& directory,
                                       std::span<const std::string> roots);
 
-// List and Get answer at once; the others run on the admin thread, one at a time.
+// List and Get answer at once; the others run on their workers of the AdminDesk.
 class ModelsService final : public v1::Models::CallbackService {
  public:
   explicit ModelsService(ServiceContext& context) : context_(context) {}
@@ -39,9 +39,9 @@ class ModelsService final : public v1::Models::CallbackService {
   Status LoadAndReport(const v1::LoadModelRequest& request, ProgressReactor& reactor);
   Status VerifyAndReport(const std::string& name, ProgressReactor& reactor);
   Status UnloadNow(const std::string& name);
-  // Runs `work` on the admin thread; its status ends the stream.
+  // Runs `work` on the worker; its status ends the stream.
   template <typename Work>
-  grpc::ServerWriteReactor<v1::Progress>* StreamOnAdmin(Work work);
+  grpc::ServerWriteReactor<v1::Progress>* StreamOn(AdminWorker& worker, Work work);
 
   ServiceContext& context_;
 };

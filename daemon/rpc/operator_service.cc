@@ -8,6 +8,7 @@
 #include "daemon/rpc/unary_reply.h"
 #include "daemon/rpc/watch_reactor.h"
 #include "daemon/transport/layer_request.h"
+#include "daemon/transport/model_choice.h"
 #include "daemon/transport/wire_text.h"
 
 namespace moetier {
@@ -48,15 +49,14 @@ grpc::ServerUnaryReactor* OperatorService::SetBudget(grpc::CallbackServerContext
 
 grpc::ServerUnaryReactor* OperatorService::Pin(grpc::CallbackServerContext* call,
                                                const v1::PinRequest* request, v1::PinReply* reply) {
-  return FinishOnAdmin(context_, *call, [this, request, reply] {
-    return ChangePins(PinChange::kPin, *request, *reply);
-  });
+  return FinishOn(context_.admin.pin, context_, *call,
+                  [this, request, reply] { return ChangePins(PinChange::kPin, *request, *reply); });
 }
 
 grpc::ServerUnaryReactor* OperatorService::Unpin(grpc::CallbackServerContext* call,
                                                  const v1::PinRequest* request,
                                                  v1::PinReply* reply) {
-  return FinishOnAdmin(context_, *call, [this, request, reply] {
+  return FinishOn(context_.admin.pin, context_, *call, [this, request, reply] {
     return ChangePins(PinChange::kUnpin, *request, *reply);
   });
 }
@@ -65,9 +65,7 @@ grpc::Status OperatorService::ChangePins(PinChange change, const v1::PinRequest&
                                          v1::PinReply& reply) {
   const std::optional<ModelInfo> model = context_.core.FindModel(request.model());
   if (!model) {
-    return context_.Refuse({ErrorCode::kNotFound, Reason::kUnknownModel,
-                            fmt::format("no model \"{}\" is loaded", request.model())},
-                           {.field = "model"});
+    return context_.Refuse(NotLoaded(request.model()), {.field = "model"});
   }
   FaultPlace place;
   const std::span<const uint32_t> named(request.experts().data(),
@@ -105,7 +103,8 @@ grpc::ServerWriteReactor<v1::TraceRecord>* OperatorService::RecordTrace(
 grpc::ServerUnaryReactor* OperatorService::Reload(grpc::CallbackServerContext* call,
                                                   const v1::ReloadRequest* /*request*/,
                                                   v1::ReloadReply* reply) {
-  return FinishOnAdmin(context_, *call, [this, reply] { return ReloadNow(*reply); });
+  return FinishOn(context_.admin.reload, context_, *call,
+                  [this, reply] { return ReloadNow(*reply); });
 }
 
 grpc::Status OperatorService::ReloadNow(v1::ReloadReply& reply) {

@@ -32,7 +32,7 @@ namespace moetier {
 // The gRPC side of the daemon: the four services, health (per service and
 // "moetier.v1.Experts/MODEL" per model) and reflection, on a Unix socket and, when asked, on TCP
 // with TLS and a token.
-// Threads:  gRPC's own, "accept" and rpc-admin. Start and Stop from one thread.
+// Threads:  gRPC's own, "accept" and the AdminDesk's. Start and Stop from one thread.
 // Lifetime: the core, the clock, the logger, the book and the counters outlive it.
 class RpcServer {
  public:
@@ -43,7 +43,7 @@ class RpcServer {
     std::vector<std::string> model_roots;
     std::string version;
     std::string fast_lane_address;  // for grants; empty: there is no fast lane
-    // Reads the configuration again. Runs on rpc-admin.
+    // Reads the configuration again. Runs on rpc-reload.
     std::function<Result<ReloadReport>()> reload;
   };
 
@@ -83,7 +83,7 @@ class RpcServer {
   RpcDoor door_;
   DaemonCore& core_;
   SessionRegistry sessions_;
-  AdminWorker admin_;
+  AdminDesk admin_;
   ServiceContext context_;
   StatusReport report_;
   ExpertsService experts_;

@@ -42,7 +42,7 @@ struct ServiceContext {
   SessionRegistry& sessions;
   SessionBook& book;
   ReplyCounters& counters;
-  AdminWorker& admin;
+  AdminDesk& admin;
   GrantLimits limits;
   uint32_t lanes = 0;
   std::string version;

@@ -16,13 +16,14 @@ inline grpc::ServerUnaryReactor* FinishNow(grpc::CallbackServerContext& call,
   return reactor;
 }
 
-// Runs `work`, which gives the call's status, on the admin thread; a refused task ends it at once.
+// Runs `work`, which gives the call's status, on the worker; a refused task ends it at once.
 template <typename Work>
-grpc::ServerUnaryReactor* FinishOnAdmin(ServiceContext& context, grpc::CallbackServerContext& call,
-                                        Work work) {
+grpc::ServerUnaryReactor* FinishOn(AdminWorker& worker, ServiceContext& context,
+                                   grpc::CallbackServerContext& call, Work work) {
   grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
-  const Status queued =
-      context.admin.Run([reactor, work = std::move(work)] { reactor->Finish(work()); });
+  const Status queued = worker.Run([&context, reactor, work = std::move(work)](const Status& go) {
+    reactor->Finish(go ? work() : context.Refuse(go.error()));
+  });
   if (!queued) reactor->Finish(context.Refuse(queued.error()));
   return reactor;
 }

@@ -44,6 +44,13 @@ struct ModelInfo {
 // of that file holds, and only who brings the same files, or asks by name, gets the model.
 inline bool BroughtByClient(const ModelInfo& model) { return model.directory.empty(); }
 
+inline Error NotLoaded(std::string_view name) {
+  return {ErrorCode::kNotFound, Reason::kUnknownModel,
+          fmt::format("no model \"{}\" is loaded; `moetierctl models` lists those that are, "
+                      "`moetierctl load` loads one",
+                      name)};
+}
+
 struct LoadSpec {
   std::string name;
   std::string directory;           // already checked against the configured roots

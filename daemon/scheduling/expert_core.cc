@@ -28,12 +28,6 @@ Status TuneKernels(const ExpertCore::Options& options, kernels::ExpertKernels& k
   return Ok{};
 }
 
-Error NotLoaded(std::string_view name) {
-  return Error{
-      ErrorCode::kNotFound, Reason::kUnknownModel,
-      fmt::format("no model `{}` is loaded; `moetierctl models` lists those that are", name)};
-}
-
 std::vector<ExpertKey> KeysOf(ModelId model, LayerIndex layer,
                               std::span<const ExpertIndex> experts) {
   std::vector<ExpertKey> keys;

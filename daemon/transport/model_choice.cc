@@ -24,10 +24,7 @@ Result<ModelInfo> ChooseModel(DaemonCore& core, const std::string& name) {
   } else {
     model = core.FindModel(name);
   }
-  if (!model) {
-    return Error{ErrorCode::kNotFound, Reason::kUnknownModel,
-                 fmt::format("no model \"{}\" is loaded", name)};
-  }
+  if (!model) return NotLoaded(name);
   if (std::optional<ModelInfo> held = core.HoldModel(model->id)) return *std::move(held);
   // Found ready and not held: it is being unloaded since.
   const bool loading = model->state == ModelState::kLoading;

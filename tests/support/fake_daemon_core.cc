@@ -158,6 +158,22 @@ void FakeDaemonCore::FailNextAdminCall(Error error) {
   admin_failure_ = std::move(error);
 }
 
+void FakeDaemonCore::HoldWork() {
+  const MutexLock lock(mu_);
+  hold_work_ = true;
+}
+
+void FakeDaemonCore::ReleaseWork() {
+  const MutexLock lock(mu_);
+  hold_work_ = false;
+  changed_.notify_all();
+}
+
+void FakeDaemonCore::WaitForRelease() {
+  const MutexLock lock(mu_);
+  while (hold_work_) changed_.wait(mu_);
+}
+
 bool FakeDaemonCore::WaitForEndedSession(SessionId session) {
   const MutexLock lock(mu_);
   return WaitUntil(
@@ -232,6 +248,7 @@ Status FakeDaemonCore::AdminCall(std::string what) {
 Status FakeDaemonCore::LoadModel(const LoadSpec& spec, const ProgressListener& listener) {
   RETURN_IF_ERROR(AdminCall(fmt::format("load {} {} {}", spec.name, spec.directory,
                                         spec.ram_bytes.value_or(Bytes(0)).count())));
+  WaitForRelease();
   ModelProgress progress;
   progress.stage = "arena";
   progress.bytes_done = progress.bytes_total = Bytes(4096);
@@ -249,6 +266,7 @@ Status FakeDaemonCore::UnloadModel(std::string_view name) {
 
 Status FakeDaemonCore::VerifyModel(std::string_view name, const ProgressListener& listener) {
   RETURN_IF_ERROR(AdminCall(fmt::format("verify {}", name)));
+  WaitForRelease();
   ModelProgress progress;
   progress.stage = "verify";
   progress.records_done = progress.records_total = 16;
@@ -265,6 +283,7 @@ Status FakeDaemonCore::VerifyModel(std::string_view name, const ProgressListener
 
 Result<uint32_t> FakeDaemonCore::Pin(ModelId model, LayerIndex layer,
                                      std::span<const ExpertIndex> experts) {
+  WaitForRelease();
   RETURN_IF_ERROR(AdminCall(fmt::format("pin {} {} {}", Raw(model), Raw(layer), experts.size())));
   return static_cast<uint32_t>(experts.size());
 }

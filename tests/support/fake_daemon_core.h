@@ -38,6 +38,9 @@ class FakeDaemonCore final : public DaemonCore {
   void set_masked(std::vector<MaskedPick> masked);  // listed in every output
   void AddModel(ModelInfo model);
   void FailNextAdminCall(Error error);
+  // Loads, verifies and pins wait for ReleaseWork; unloads and unpins do not.
+  void HoldWork();
+  void ReleaseWork();
   bool WaitForEndedSession(SessionId session);
   void HoldDrain();     // Drain waits until the test has started the held calls
   bool WaitForDrain();  // until Drain was called
@@ -75,6 +78,7 @@ class FakeDaemonCore final : public DaemonCore {
 
   bool WaitUntil(const std::function<bool()>& reached) REQUIRES(mu_);
   Status AdminCall(std::string what);
+  void WaitForRelease();
   void Post(std::function<void()> task) REQUIRES(mu_);
   void Start(Held& held) REQUIRES(mu_);
   void Loop();
@@ -85,6 +89,7 @@ class FakeDaemonCore final : public DaemonCore {
   bool hold_ GUARDED_BY(mu_) = false;
   bool draining_ GUARDED_BY(mu_) = false;
   bool drain_waits_ GUARDED_BY(mu_) = false;
+  bool hold_work_ GUARDED_BY(mu_) = false;
   bool stopping_ GUARDED_BY(mu_) = false;
   size_t submitted_ GUARDED_BY(mu_) = 0;
   size_t unanswered_ GUARDED_BY(mu_) = 0;

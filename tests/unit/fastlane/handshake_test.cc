@@ -16,6 +16,7 @@
 
 #include "base/text_size.h"
 #include "base/unique_fd.h"
+#include "daemon/scheduling/daemon_core.h"
 #include "tests/support/as_nobody.h"
 #include "tests/support/lane_fixture.h"
 #include "tests/support/raw_lane.h"
@@ -132,7 +133,7 @@ TEST_CASE("Fast lane: the model is chosen by handle, then fingerprint, else the 
   CHECK(other.status == MOETIER_REFUSED);
   CHECK(other.error.code == kNotFound);
   CHECK(other.error.reason == Number(Reason::kUnknownModel));
-  CHECK(other.error.text == std::string("no model \"other\" is loaded"));
+  CHECK(other.error.text == NotLoaded("other").message);
   attach = {};
   attach.fingerprint = 0x12;
   const Lane unknown(fixture, attach);
