@@ -3,6 +3,7 @@
 
 #include <spdlog/common.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@
 #include "daemon/scheduling/on_demand_models.h"
 
 namespace moetier {
+
+// From SIGTERM to the end, answers included; the units' TimeoutStopSec is above it.
+inline constexpr std::chrono::milliseconds kStopGrace{20000};
 
 // From the configuration to each class's own options: the only place that sees both.
 ExpertCore::Options CoreOptions(const DaemonConfig& config);

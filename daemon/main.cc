@@ -25,8 +25,6 @@
 namespace moetier {
 namespace {
 
-constexpr std::chrono::milliseconds kDrainGrace{10000};  // below systemd's 90 s before SIGKILL
-
 // Logs what the core reports while a model loads, and passes it on to systemd. A signal to stop
 // ends the load, which may be of many gigabytes.
 class LoadLog {
@@ -209,10 +207,11 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   }
   log.info("stopping: answering what was accepted");
   NotifyStopping();
+  const TimePoint stop_at = clock.Now() + kStopGrace;
   server->BeginDrain();
   // Drains the core too; then its clients see the end at once, whatever gRPC's take.
-  if (fast_lane != nullptr) fast_lane->Stop();
-  server->Stop(kDrainGrace);
+  if (fast_lane != nullptr) fast_lane->Stop(stop_at - kStopGrace / 4);
+  server->Stop(std::chrono::duration_cast<std::chrono::milliseconds>(stop_at - clock.Now()));
   log.info("stopped");
   return Ok{};
 }

@@ -84,10 +84,10 @@ Status FastLaneServer::Open() {
   return Ok{};
 }
 
-void FastLaneServer::Stop() {
+void FastLaneServer::Stop(TimePoint deadline) {
   if (std::exchange(stopped_, true) || poller_ == nullptr) return;
   BeginDrain();
-  core_.Drain();
+  core_.Drain(deadline);
   stopping_.store(true);
   (void)eventfd_write(wake_.get(), 1);
   if (thread_.joinable()) thread_.join();

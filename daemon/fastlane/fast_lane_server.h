@@ -55,13 +55,13 @@ class FastLaneServer {
                                                        spdlog::logger& log, SessionBook& book,
                                                        ReplyCounters& counters,
                                                        UnixListener listener, Options options);
-  ~FastLaneServer() { Stop(); }
+  ~FastLaneServer() { Stop(clock_.Now()); }
 
   // Refuses new sessions with kDraining.
   void BeginDrain() { draining_.store(true); }
-  // Drains the core, so that what was accepted is answered; then ends every session and removes the
-  // socket. Blocks. Once is enough, more do no harm.
-  void Stop();
+  // Drains the core, so that what was accepted is answered until `deadline`; then ends every
+  // session and removes the socket. Blocks. Once is enough, more do no harm.
+  void Stop(TimePoint deadline);
 
  private:
   enum class Stage : uint8_t { kHello, kResolving, kGranted };

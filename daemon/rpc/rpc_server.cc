@@ -163,13 +163,17 @@ void RpcServer::BeginDrain() {
 
 void RpcServer::Stop(std::chrono::milliseconds grace) {
   const Error draining{ErrorCode::kUnavailable, Reason::kDraining, kStopping};
+  const TimePoint start = context_.clock.Now();
   BeginDrain();
-  core_.Drain();
+  admin_.BeginStop();
+  core_.Drain(start + grace * 3 / 4);
   admin_.Stop();
   sessions_.DrainStreams(draining);
   if (acceptor_ != nullptr) acceptor_->Stop();  // before gRPC's end: it would lose what comes then
   door_.unix_socket.Close();
-  server_->Shutdown(std::chrono::system_clock::now() + grace);
+  const auto left = grace - (context_.clock.Now() - start);
+  server_->Shutdown(std::chrono::system_clock::now() +
+                    std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
   server_->Wait();
   server_.reset();
 }

@@ -58,8 +58,9 @@ class RpcServer {
   void BeginDrain();
 
   // In this order: health turns NOT_SERVING and sessions get Draining; the core answers what it
-  // has accepted and refuses the rest; streams end once they are flushed; calls that still linger
-  // after `grace` are cancelled; the socket file is removed. Blocks.
+  // has accepted, for three quarters of `grace`, and refuses the rest; streams end once they are
+  // flushed; calls that still linger at the end of `grace` are cancelled; the socket is removed.
+  // Blocks.
   void Stop(std::chrono::milliseconds grace);
 
   // Health of the model and the ModelChanged event. Any thread.

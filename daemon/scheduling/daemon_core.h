@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "daemon/scheduling/call_source.h"
@@ -118,8 +119,9 @@ class DaemonCore {
   // The session is over: its queued calls end with kCancelled, whatever it held is freed.
   virtual void SessionEnded(SessionId session) = 0;
 
-  // Refuses new calls with kDraining and returns when every accepted one has been answered.
-  virtual void Drain() = 0;
+  // Refuses new calls with kDraining and returns when every accepted one has been answered: those
+  // that are not done by `deadline` with kDraining too.
+  virtual void Drain(TimePoint deadline) = 0;
 };
 
 }  // namespace moetier

@@ -311,6 +311,6 @@ void ExpertCore::RemoveCallSource(CallSource& source) { executor_.ClearSource(so
 
 void ExpertCore::SessionEnded(SessionId session) { executor_.EndSession(session); }
 
-void ExpertCore::Drain() { executor_.Stop(); }
+void ExpertCore::Drain(TimePoint deadline) { executor_.Stop(deadline); }
 
 }  // namespace moetier

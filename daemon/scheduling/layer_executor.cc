@@ -38,7 +38,8 @@ void LayerExecutor::Start() {
   });
 }
 
-void LayerExecutor::Stop() {
+void LayerExecutor::Stop(std::optional<TimePoint> deadline) {
+  if (deadline) abandon_at_.store(*deadline);
   stopping_.store(true);
   mailbox_.Send(Control{[] {}});
   if (thread_.joinable()) thread_.join();
@@ -134,6 +135,7 @@ void LayerExecutor::Loop() {
   while (true) {
     TakeMessages();
     PollSource();
+    if (IsTimeUp()) Abandon();
     AnswerEarly();
     Admit();
     AdvanceChanged();
@@ -180,6 +182,9 @@ void LayerExecutor::AnswerEarly() {
 
 std::optional<TimePoint> LayerExecutor::EarliestDeadline() const {
   std::optional<TimePoint> earliest;
+  const TimePoint abandon_at = abandon_at_.load();
+  const bool has_calls = !queue_.empty() || !active_.empty();
+  if (stopping_.load() && has_calls && abandon_at != TimePoint::max()) earliest = abandon_at;
   for (const PendingCall& pending : queue_) {
     if (pending.call.deadline && (!earliest || *pending.call.deadline < *earliest)) {
       earliest = pending.call.deadline;

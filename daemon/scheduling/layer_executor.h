@@ -51,8 +51,9 @@ class LayerExecutor final : public LoadListener, public CallSink {
   // Before Start; the loader outlives the executor's thread.
   void set_loader(ExpertLoader* loader) { loader_ = loader; }
   void Start();
-  // Answers what was accepted, then ends the thread. Idempotent.
-  void Stop();
+  // Answers what was accepted, then ends the thread; what is not done by `deadline` is answered
+  // with kDraining, at the next run of experts. Idempotent.
+  void Stop(std::optional<TimePoint> deadline = std::nullopt);
 
   // Takes a checked call of a model that was added. kExhausted when max_queued_calls wait,
   // kUnavailable when stopping; else `done` is called exactly once.
@@ -158,6 +159,9 @@ class LayerExecutor final : public LoadListener, public CallSink {
   void Advance(uint64_t id, ActiveBatch& active);
   void AskForWaves(uint64_t id, ActiveBatch& active);
   bool ComputeSome();
+  [[nodiscard]] bool IsTimeUp() const;
+  void Abandon();
+  void AbandonBatch(uint64_t id, ActiveBatch& active);
   void FinishExpert(ActiveBatch& active, WaveId id);
   void Answer(ActiveBatch& active);
   void Reply(PendingCall& pending, Result<LayerOutput> result);
@@ -183,6 +187,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
   Mailbox<Message> mailbox_;
   std::atomic<uint32_t> accepted_{0};  // sequentially consistent with stopping_, see Submit
   std::atomic<bool> stopping_{false};
+  std::atomic<TimePoint> abandon_at_{TimePoint::max()};  // set before stopping_, which publishes it
   Mutex lifecycle_mu_;
   bool running_ GUARDED_BY(lifecycle_mu_) = false;
 

@@ -314,7 +314,7 @@ void FakeDaemonCore::SessionEnded(SessionId session) {
   changed_.notify_all();
 }
 
-void FakeDaemonCore::Drain() {
+void FakeDaemonCore::Drain(TimePoint /*deadline*/) {
   const MutexLock lock(mu_);
   draining_ = true;
   changed_.notify_all();

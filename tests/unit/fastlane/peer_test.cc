@@ -246,7 +246,7 @@ TEST_CASE("Fast lane: stopping answers what was accepted, then the session is go
   const moetier_layer_call request = call.Request();
   std::thread stopper([&] {
     std::this_thread::sleep_for(milliseconds(20));
-    fixture.server->Stop();
+    fixture.server->Stop(fixture.clock.Now() + std::chrono::seconds(10));
   });
   moetier_status status = MOETIER_OK;
   moetier_error error{};

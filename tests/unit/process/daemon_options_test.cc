@@ -1,5 +1,7 @@
 #include "daemon/daemon_options.h"
 
+#include <sys/socket.h>
+
 #include <catch2/catch.hpp>
 
 #include "base/open_files.h"
@@ -18,13 +20,17 @@ Status Start(const DaemonConfig& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core, ExpertCore::Create(options, clock, log));
   SessionBook sessions;
   ReplyCounters counters;
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<FastLaneServer> fast_lane,
-      FastLaneServer::Start(*core, clock, log, sessions, counters, FastLaneOptions(config)));
+  ASSIGN_OR_RETURN(RpcDoor door, RpcDoor::Open(DoorOptions(config)));
+  ASSIGN_OR_RETURN(UnixListener lane_door,
+                   UnixListener::Bind(FastLaneSocket(config), SOCK_SEQPACKET));
+  ASSIGN_OR_RETURN(const std::unique_ptr<FastLaneServer> fast_lane,
+                   FastLaneServer::Start(*core, clock, log, sessions, counters,
+                                         std::move(lane_door), FastLaneOptions(config)));
   ASSIGN_OR_RETURN(const std::unique_ptr<RpcServer> server,
-                   RpcServer::Start(*core, clock, log, sessions, counters, ServerOptions(config)));
+                   RpcServer::Start(*core, clock, log, sessions, counters, std::move(door),
+                                    ServerOptions(config)));
   server->BeginDrain();
-  fast_lane->Stop();
+  fast_lane->Stop(clock.Now());
   server->Stop(std::chrono::milliseconds(0));
   return Ok{};
 }

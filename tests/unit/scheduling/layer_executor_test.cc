@@ -279,6 +279,28 @@ TEST_CASE("LayerExecutor: Stop answers what was accepted and refuses what comes 
   CHECK(bench.Submit(calls[0]).get().error().reason == Reason::kDraining);
 }
 
+TEST_CASE("LayerExecutor: at the deadline of a stop all that is not done ends with DRAINING",
+          "[scheduling]") {
+  Bench bench(4, FakeRecordReader::Delivery::kManual);
+  Answer reads = bench.Submit(bench.Call(1, 300, 4, 1));  // many pieces, and nothing is read
+  std::vector<Answer> waits;
+  for (uint64_t i = 0; i < 8; ++i) waits.push_back(bench.Submit(bench.Call(4, 64, 3, 10 + i)));
+  auto stopped = std::async(std::launch::async, [&] { bench.executor.Stop(bench.clock.Now()); });
+  REQUIRE(reads.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  const Result<LayerOutput> answer = reads.get();
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(answer.error().code == ErrorCode::kUnavailable);
+  CHECK(answer.error().reason == Reason::kDraining);
+  for (Answer& each : waits) {
+    REQUIRE(each.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+    CHECK(each.get().error().reason == Reason::kDraining);
+  }
+  // Only the reads that had begun are awaited: their buffers are the kernel's until then.
+  while (stopped.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    bench.reader.CompleteAll();
+  }
+}
+
 TEST_CASE("LayerExecutor: a removed model answers its calls first", "[scheduling]") {
   Bench bench(2, kThread);
   std::vector<LayerCall> calls;

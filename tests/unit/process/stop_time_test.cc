@@ -1,0 +1,40 @@
+#include <spdlog/logger.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "daemon/daemon_options.h"
+#include "daemon/one_line_formatter.h"
+
+namespace moetier {
+
+TEST_CASE("Stop: the daemon's grace ends well before systemd's", "[process]") {
+  const std::string unit = GENERATE("moetierd.service.in", "moetierd-user.service.in");
+  std::ifstream file(std::string(MOETIER_UNITS) + "/" + unit);
+  REQUIRE(file);
+  constexpr std::string_view kKey = "TimeoutStopSec=";
+  int seconds = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kKey)) seconds = std::stoi(line.substr(kKey.size()));
+  }
+  CHECK(std::chrono::seconds(seconds) >= kStopGrace + std::chrono::seconds(5));
+}
+
+TEST_CASE("Log: a name that a client chose stays in its line", "[process]") {
+  std::ostringstream text;
+  spdlog::logger log("moetierd", std::make_shared<spdlog::sinks::ostream_sink_mt>(text));
+  log.set_formatter(std::make_unique<OneLineFormatter>());
+  log.info("session 1 of \"{}\" attached", "x\n[2026-01-01] [moetierd] [error] \x1B[31mforged");
+  const std::string written = text.str();
+  CHECK(std::ranges::count(written, '\n') == 1);
+  CHECK(written.find('\x1B') == std::string::npos);
+  CHECK(written.find("forged") != std::string::npos);
+}
+
+}  // namespace moetier
