@@ -1,9 +1,11 @@
 #include "daemon/rpc/decode_reactor.h"
 
+#include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/server_context.h>
 
 #include <utility>
 
+#include "base/check.h"
 #include "daemon/rpc/layer_messages.h"
 #include "daemon/rpc/request_validation.h"
 
@@ -31,12 +33,11 @@ void DecodeReactor::OnReadDone(bool ok) {
     const MutexLock lock(mu_);
     reading_ = false;
     half_closed_ = true;
-    // Bytes that are no message come like a half-close: before Open neither is a stream's end.
     if (session_ == nullptr && !end_) end_ = context_.Refuse(MissingOpen());
     Pump();
     return;
   }
-  const Status taken = session_ == nullptr ? Open() : Take();
+  const Status taken = Handle();
   request_.Clear();  // an idle stream holds no message's memory
   const MutexLock lock(mu_);
   reading_ = false;
@@ -45,6 +46,16 @@ void DecodeReactor::OnReadDone(bool ok) {
     CancelCalls();
   }
   Pump();
+}
+
+Status DecodeReactor::Handle() {
+  const grpc::Status parsed =
+      grpc::SerializationTraits<v1::DecodeRequest>::Deserialize(&received_, &request_);
+  if (!parsed.ok()) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kBadType,
+                 "the bytes of a message are no DecodeRequest"};
+  }
+  return session_ == nullptr ? Open() : Take();
 }
 
 Status DecodeReactor::Open() {
@@ -149,21 +160,28 @@ void DecodeReactor::Pump() {
     if (!writing_) FinishWith(*end_);
     return;
   }
-  if (!writing_ && !replies_.empty()) {
-    current_ = std::move(replies_.front());
-    replies_.pop_front();
-    calls_.erase(current_.request_id());
-    writing_ = true;
-    StartWrite(&current_);
-  }
+  if (!writing_ && !replies_.empty()) WriteNext();
   if (unanswered_ == 0 && (half_closed_ || drain_)) {
     FinishWith(half_closed_ ? grpc::Status::OK : *drain_);
     return;
   }
   if (!reading_ && !half_closed_ && unanswered_ < context_.limits.max_in_flight) {
     reading_ = true;
-    StartRead(&request_);
+    StartRead(&received_);
   }
+}
+
+void DecodeReactor::WriteNext() {
+  const v1::LayerReply reply = std::move(replies_.front());
+  replies_.pop_front();
+  calls_.erase(reply.request_id());
+  current_.Clear();
+  bool owned = false;
+  const grpc::Status packed =
+      grpc::SerializationTraits<v1::LayerReply>::Serialize(reply, &current_, &owned);
+  MOE_CHECK(packed.ok(), "a reply cannot be packed: {}", packed.error_message());
+  writing_ = true;
+  StartWrite(&current_);
 }
 
 void DecodeReactor::FinishWith(const grpc::Status& status) {

@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_RPC_DECODE_REACTOR_H_
 #define MOETIER_DAEMON_RPC_DECODE_REACTOR_H_
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <deque>
@@ -20,7 +21,7 @@ namespace moetier {
 // Threads: any; gRPC operations are started under its lock, which is safe since gRPC 1.51 runs no
 //          reaction inside the call that starts an operation. Messages are checked outside it.
 // Lifetime: holds itself until gRPC is done with it; unanswered calls hold it beyond that.
-class DecodeReactor final : public grpc::ServerBidiReactor<v1::DecodeRequest, v1::LayerReply>,
+class DecodeReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public SessionStream,
                             public std::enable_shared_from_this<DecodeReactor> {
  public:
@@ -38,6 +39,8 @@ class DecodeReactor final : public grpc::ServerBidiReactor<v1::DecodeRequest, v1
   DecodeReactor(ServiceContext& context, grpc::CallbackServerContext& call)
       : context_(context), call_(call) {}
 
+  // The next message; an error ends the stream.
+  Status Handle();
   // The first message; an error ends the stream.
   Status Open();
   // Any later message; an error ends the stream.
@@ -52,6 +55,7 @@ class DecodeReactor final : public grpc::ServerBidiReactor<v1::DecodeRequest, v1
 
   // Starts whatever may start now: the next write, the next read, the end.
   void Pump() REQUIRES(mu_);
+  void WriteNext() REQUIRES(mu_);
   void CancelCalls() REQUIRES(mu_);
   void FinishWith(const grpc::Status& status) REQUIRES(mu_);
 
@@ -59,10 +63,11 @@ class DecodeReactor final : public grpc::ServerBidiReactor<v1::DecodeRequest, v1
   grpc::CallbackServerContext& call_;  // valid until OnDone
   std::shared_ptr<DecodeReactor> self_;
   std::shared_ptr<Session> session_;  // set once by the first OnReadDone, under mu_
-  v1::DecodeRequest request_;         // owned by gRPC while reading_
+  grpc::ByteBuffer received_;         // owned by gRPC while reading_
+  v1::DecodeRequest request_;         // what it says, while OnReadDone runs
 
   Mutex mu_;
-  v1::LayerReply current_;  // owned by gRPC while writing_
+  grpc::ByteBuffer current_;  // owned by gRPC while writing_
   // Calls whose reply has not gone to gRPC yet; a client that has seen the reply may use the id
   // again.
   std::unordered_map<uint64_t, std::shared_ptr<CallControl>> calls_ GUARDED_BY(mu_);

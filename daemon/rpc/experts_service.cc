@@ -12,7 +12,7 @@ grpc::ServerWriteReactor<v1::SessionEvent>* ExpertsService::Attach(
   return AttachReactor::Start(context_, *request);
 }
 
-grpc::ServerBidiReactor<v1::DecodeRequest, v1::LayerReply>* ExpertsService::Decode(
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ExpertsService::Decode(
     grpc::CallbackServerContext* call) {
   return DecodeReactor::Start(context_, *call);
 }

@@ -6,14 +6,21 @@
 
 namespace moetier {
 
+// Decode by its bytes: gRPC itself ends a typed stream alike for bytes that are no message and for
+// a half-close.
+using ExpertsBase =
+    v1::Experts::WithRawCallbackMethod_Decode<v1::Experts::WithCallbackMethod_Attach<
+        v1::Experts::WithCallbackMethod_Compute<v1::Experts::WithCallbackMethod_Route<
+            v1::Experts::WithCallbackMethod_Hint<v1::Experts::Service>>>>>;
+
 // The data plane; each call has its own reactor. Threads: gRPC's.
-class ExpertsService final : public v1::Experts::CallbackService {
+class ExpertsService final : public ExpertsBase {
  public:
   explicit ExpertsService(ServiceContext& context) : context_(context) {}
 
   grpc::ServerWriteReactor<v1::SessionEvent>* Attach(grpc::CallbackServerContext* call,
                                                      const v1::AttachRequest* request) override;
-  grpc::ServerBidiReactor<v1::DecodeRequest, v1::LayerReply>* Decode(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Decode(
       grpc::CallbackServerContext* call) override;
   grpc::ServerUnaryReactor* Compute(grpc::CallbackServerContext* call,
                                     const v1::LayerRequest* request,

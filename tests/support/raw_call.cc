@@ -37,6 +37,11 @@ std::string Text(const grpc::ByteBuffer& buffer) {
 
 RawReply RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                  const std::string& bytes) {
+  return RawStream(channel, method, {bytes});
+}
+
+RawReply RawStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                   const std::vector<std::string>& messages) {
   grpc::CompletionQueue queue;
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
@@ -44,9 +49,12 @@ RawReply RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::strin
   RawReply reply;
   call->StartCall(Tag(1));
   Next(queue);
-  const grpc::Slice slice(bytes);
-  const grpc::ByteBuffer request(&slice, 1);
-  call->WriteLast(request, grpc::WriteOptions(), Tag(2));
+  for (const std::string& bytes : messages) {
+    const grpc::Slice slice(bytes);
+    call->Write(grpc::ByteBuffer(&slice, 1), Tag(2));
+    if (!Next(queue)) break;  // the server has ended it
+  }
+  call->WritesDone(Tag(5));
   Next(queue);
   grpc::ByteBuffer received;
   call->Read(&received, Tag(3));

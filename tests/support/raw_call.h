@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace moetier {
 
@@ -19,6 +20,10 @@ struct RawReply {
 // half-closes. Works for unary and streaming methods.
 RawReply RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                  const std::string& bytes);
+
+// The same with several messages of one stream.
+RawReply RawStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                   const std::vector<std::string>& messages);
 
 enum class Health : uint8_t { kServing, kNotServing, kUnknown };
 

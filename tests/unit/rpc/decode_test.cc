@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "daemon/rpc/status_map.h"
+#include "tests/support/raw_call.h"
 #include "tests/support/rpc_fixture.h"
 
 namespace moetier {
@@ -308,6 +309,20 @@ TEST_CASE("Decode (6): cancel before the start gives CANCELLED, of an unknown id
   decode.SendCancel(1);  // no longer in flight
   fixture.core.StartHeld(2);
   CHECK(decode.ReadOne().has_ok());
+}
+
+TEST_CASE("Decode: bytes that are no message end an open stream with BAD_TYPE", "[rpc]") {
+  RpcFixture fixture;
+  const auto channel = fixture.Connect();
+  AttachedClient client(channel);
+  v1::DecodeRequest open;
+  *open.mutable_open() = client.ref();
+  const std::string method = "/moetier.v1.Experts/Decode";
+  const RawReply reply =
+      RawStream(channel, method, {open.SerializeAsString(), "\xFF\xFF\xFF junk"});
+  CHECK(reply.status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(ReasonOf(reply.status) == v1::REASON_BAD_TYPE);
+  CHECK(RawStream(channel, method, {open.SerializeAsString()}).status.ok());
 }
 
 TEST_CASE("Decode (7): after half-close the outstanding are answered, then OK", "[rpc]") {
