@@ -182,7 +182,8 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
       const std::unique_ptr<RpcServer> server,
       RpcServer::Start(*core, clock, log, sessions, counters, std::move(door), std::move(options)));
   const std::string serving =
-      fmt::format("serving {} models on {}", config.models.size(), config.socket.path);
+      fmt::format("serving {} models on {}{}", config.models.size(), config.socket.path,
+                  config.tcp ? " and on TCP " + config.tcp->address : "");
   log.info("{}", serving);
   NotifyReady(serving);
   const std::optional<std::chrono::microseconds> watchdog =

@@ -6,7 +6,7 @@ readonly PACKAGES=(
   cmake ninja-build g++ pkg-config ccache git python3 clang-format
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler
   liburing-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libxxhash-dev libsystemd-dev
-  libcli11-dev nlohmann-json3-dev catch2 openssl qemu-user curl
+  libcli11-dev libssl-dev nlohmann-json3-dev catch2 openssl qemu-user curl
   python3-grpcio python3-protobuf python3-numpy
 )
 # For the fuzz preset, Clang's warnings and the reader's bench.

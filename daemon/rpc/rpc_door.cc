@@ -8,16 +8,23 @@
 namespace moetier {
 
 Result<RpcDoor> RpcDoor::Open(const Options& options) {
-  std::shared_ptr<grpc::ServerCredentials> credentials;
+  std::optional<TcpCredentials> credentials;
   TcpListener tcp;
   if (options.tcp) {
-    ASSIGN_OR_RETURN(credentials, MakeTcpCredentials(*options.tcp));
+    ASSIGN_OR_RETURN(TcpCredentials made, MakeTcpCredentials(*options.tcp));
+    credentials = std::move(made);
     ASSIGN_OR_RETURN(tcp, BindTcp(options.tcp->address));
   }
   ASSIGN_OR_RETURN(UnixListener unix_socket, UnixListener::Bind(options.socket, SOCK_STREAM));
   return RpcDoor{.unix_socket = std::move(unix_socket),
                  .tcp = std::move(tcp),
-                 .credentials = std::move(credentials)};
+                 .credentials = std::move(credentials),
+                 .certificate_path = options.tcp ? options.tcp->tls_certificate : ""};
+}
+
+std::optional<std::string> RpcDoor::Warning() const {
+  if (!credentials) return std::nullopt;
+  return CertificateWarning(credentials->dates, certificate_path, std::chrono::system_clock::now());
 }
 
 Status RpcDoor::Listen() {

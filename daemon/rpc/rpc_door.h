@@ -28,9 +28,13 @@ struct RpcDoor {
   static Result<RpcDoor> Open(const Options& options);
   Status Listen();
 
+  // What operators should know by now of the certificate; none without TCP.
+  [[nodiscard]] std::optional<std::string> Warning() const;
+
   UnixListener unix_socket;
-  TcpListener tcp;                                       // no sockets without TCP
-  std::shared_ptr<grpc::ServerCredentials> credentials;  // TCP's
+  TcpListener tcp;                            // no sockets without TCP
+  std::optional<TcpCredentials> credentials;  // TCP's
+  std::string certificate_path;               // likewise
 };
 
 // Whether a gRPC server greets who connects to the socket at `path`, which it does of itself.

@@ -62,6 +62,7 @@ RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, 
                .started = clock.Now(),
                .model_roots = options_.model_roots,
                .reload = options_.reload,
+               .warnings = [this] { return Warnings(); },
                .model_changed = [this](const ModelInfo& model) { ModelChanged(model); }},
       report_(context_),
       experts_(context_),
@@ -91,9 +92,9 @@ Status RpcServer::Serve() {
   // accepts again.
   unix_entry_ = builder.experimental().AddExternalConnectionAcceptor(
       kFromDescriptor, grpc::InsecureServerCredentials());
-  if (door_.credentials != nullptr) {
-    tcp_entry_ =
-        builder.experimental().AddExternalConnectionAcceptor(kFromDescriptor, door_.credentials);
+  if (door_.credentials) {
+    tcp_entry_ = builder.experimental().AddExternalConnectionAcceptor(
+        kFromDescriptor, door_.credentials->credentials);
     // A host that vanished closes nothing; over a Unix socket the kernel tells of every end, and a
     // client halted in a debugger keeps its session.
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
@@ -113,6 +114,7 @@ Status RpcServer::Serve() {
                  "gRPC does not start; its own lines above say more"};
   }
   AnnounceHealth();
+  if (const auto warning = door_.Warning()) context_.log.warn("{}", *warning);
   RETURN_IF_ERROR(door_.Listen());
   std::vector<ConnectionAcceptor::Door> doors;
   doors.push_back({door_.unix_socket.descriptor(),
@@ -133,6 +135,16 @@ void RpcServer::Enter(grpc::experimental::ExternalConnectionAcceptor& entry, int
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
   parameters.fd = connection;  // gRPC closes it
   entry.HandleNewConnection(&parameters);
+}
+
+std::vector<std::string> RpcServer::Warnings() const {
+  std::vector<std::string> warnings;
+  if (auto certificate = door_.Warning()) warnings.push_back(*std::move(certificate));
+  if (acceptor_ == nullptr) return warnings;
+  if (const auto why = acceptor_->held_back()) {
+    warnings.push_back("connections are held back: " + *why);
+  }
+  return warnings;
 }
 
 bool RpcServer::Answers(std::chrono::milliseconds patience) const {

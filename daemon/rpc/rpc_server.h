@@ -78,6 +78,7 @@ class RpcServer {
             ReplyCounters& counters, RpcDoor door, Options options);
   Status Serve();
   void AnnounceHealth();
+  [[nodiscard]] std::vector<std::string> Warnings() const;
   static void Enter(grpc::experimental::ExternalConnectionAcceptor& entry, int connection);
 
   const Options options_;

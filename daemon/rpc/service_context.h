@@ -50,6 +50,7 @@ struct ServiceContext {
   TimePoint started{};
   std::vector<std::string> model_roots;
   std::function<Result<ReloadReport>()> reload;
+  std::function<std::vector<std::string>()> warnings;   // the server's own, as of now
   std::function<void(const ModelInfo&)> model_changed;  // health and events follow
 
   // Counts a refusal that concerns no session, and gives its status.

@@ -103,6 +103,7 @@ v1::StatusReply StatusReport::Make() {
   FillModels(core, reply);
   FillSessions(reply);
   FillNotes(core, reply);
+  for (const std::string& warning : context_.warnings()) reply.add_warnings(WireText(warning));
   FillTotals(context_.counters.totals(), reply);
   reply.set_queued(core.queued);
   reply.set_queue_limit(core.queue_limit);

@@ -81,7 +81,7 @@ bool BearerMatches(std::string_view authorization, std::string_view token) {
   return EqualInConstantTime(authorization.substr(kBearer.size()), token);
 }
 
-Result<std::shared_ptr<grpc::ServerCredentials>> MakeTcpCredentials(const TcpOptions& options) {
+Result<TcpCredentials> MakeTcpCredentials(const TcpOptions& options) {
   if (options.address.empty() || options.tls_certificate.empty() || options.tls_key.empty() ||
       options.token_file.empty()) {
     return BadConfig(
@@ -91,11 +91,13 @@ Result<std::shared_ptr<grpc::ServerCredentials>> MakeTcpCredentials(const TcpOpt
   ASSIGN_OR_RETURN(std::string token, ReadToken(options.token_file));
   ASSIGN_OR_RETURN(std::string key, ReadSecret(options.tls_key, "tcp.tls_key"));
   ASSIGN_OR_RETURN(std::string certificate, ReadTextFile(options.tls_certificate, kMaxPem));
+  ASSIGN_OR_RETURN(const CertificateDates dates,
+                   CheckTlsPair(certificate, options.tls_certificate, key, options.tls_key));
   grpc::SslServerCredentialsOptions tls;
   tls.pem_key_cert_pairs.push_back({std::move(key), std::move(certificate)});
   std::shared_ptr<grpc::ServerCredentials> credentials = grpc::SslServerCredentials(tls);
   credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(std::move(token)));
-  return credentials;
+  return TcpCredentials{.credentials = std::move(credentials), .dates = dates};
 }
 
 }  // namespace moetier

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "daemon/rpc/tls_files.h"
 
 namespace moetier {
 
@@ -24,11 +25,16 @@ inline constexpr size_t kMinTokenBytes = 32;  // 128 bits as hex digits
 // True for the metadata value "Bearer TOKEN"; takes equally long wherever they differ.
 bool BearerMatches(std::string_view authorization, std::string_view token);
 
+struct TcpCredentials {
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  CertificateDates dates;
+};
+
 // TLS credentials whose calls all need `authorization: Bearer TOKEN`, health and reflection
 // included; others get PERMISSION_DENIED before a handler sees them. Errors: kInvalidArgument,
-// kBadConfig for a missing setting, a short token or a key file that others may read; the file's
-// own error otherwise.
-Result<std::shared_ptr<grpc::ServerCredentials>> MakeTcpCredentials(const TcpOptions& options);
+// kBadConfig for a missing setting, a short token, a key file that others may read, or a key and a
+// certificate that cannot serve; the file's own error otherwise.
+Result<TcpCredentials> MakeTcpCredentials(const TcpOptions& options);
 
 }  // namespace moetier
 

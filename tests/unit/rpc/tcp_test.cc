@@ -49,17 +49,60 @@ grpc::Status ListOver(const std::string& target, const std::string& certificate,
   return v1::Models::NewStub(channel)->List(&context, {}, &reply);
 }
 
+// A self-signed pair in the folder: NAME.key and NAME.cert, valid for `days`.
+std::string MakePair(const testing::TempFolder& folder, const std::string& name, int days) {
+  const std::string base = folder.path() + "/" + name;
+  const std::string command = fmt::format(
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days {} "
+      "-subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout {}.key -out {}.cert "
+      "2>/dev/null",
+      days, base, base);
+  REQUIRE(std::system(command.c_str()) == 0);
+  return base;
+}
+
 }  // namespace
+
+TEST_CASE("TLS files: a pair that cannot serve is refused by file and key", "[rpc]") {
+  const testing::TempFolder folder;
+  const std::string one = MakePair(folder, "one", 90);
+  const std::string two = MakePair(folder, "two", 90);
+  const std::string certificate = ReadAll(one + ".cert");
+  const std::string key = ReadAll(one + ".key");
+  const auto refused = [](const std::string& cert_text, const std::string& key_text) {
+    const auto checked = CheckTlsPair(cert_text, "/tls/cert", key_text, "/tls/key");
+    REQUIRE_FALSE(checked.has_value());
+    CHECK(checked.error().reason == Reason::kBadConfig);
+    return checked.error().message;
+  };
+  const auto good = CheckTlsPair(certificate, "/tls/cert", key, "/tls/key");
+  REQUIRE(good.has_value());
+  CHECK(good->end - good->begin == std::chrono::hours(90 * 24));
+  CHECK(refused(certificate, ReadAll(two + ".key")).find("tcp.tls_key /tls/key: it is not") == 0);
+  CHECK(refused(key, certificate).find("tcp.tls_certificate /tls/cert") == 0);
+  CHECK(refused(key, certificate).find("swapped") != std::string::npos);
+  CHECK(refused("junk", key).find("tcp.tls_certificate /tls/cert") == 0);
+  CHECK(refused(certificate, "junk").find("tcp.tls_key /tls/key") == 0);
+}
+
+TEST_CASE("TLS files: an expired certificate and one that soon will be are warned of", "[rpc]") {
+  const auto now = std::chrono::system_clock::now();
+  const auto days = [](int count) { return std::chrono::hours(24 * count); };
+  const auto warning = [&](int begin, int end) {
+    return CertificateWarning({.begin = now + days(begin), .end = now + days(end)}, "/c", now)
+        .value_or("");
+  };
+  CHECK(warning(-1, 15).empty());
+  CHECK(warning(-1, 14).find("expires at") != std::string::npos);
+  CHECK(warning(-9, -1).find("expired at") != std::string::npos);
+  CHECK(warning(1, 90).find("not valid before") != std::string::npos);
+}
 
 TEST_CASE("TCP: a call over TLS needs the token; without TLS there is no call", "[rpc]") {
   const testing::TempFolder folder;
-  const std::string key = folder.path() + "/key.pem";
-  const std::string certificate = folder.path() + "/cert.pem";
-  const std::string command =
-      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-      "-subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout " +
-      key + " -out " + certificate + " 2>/dev/null";
-  REQUIRE(std::system(command.c_str()) == 0);
+  const std::string base = MakePair(folder, "pair", 2);
+  const std::string key = base + ".key";
+  const std::string certificate = base + ".cert";
   REQUIRE(chmod(key.c_str(), 0600) == 0);
   const std::string token(40, 't');
   const std::string token_file = folder.path() + "/token";
@@ -77,6 +120,11 @@ TEST_CASE("TCP: a call over TLS needs the token; without TLS there is no call", 
   CHECK(ListOver(target, root, token).ok());
   CHECK(ListOver(target, root, "").error_code() == grpc::StatusCode::PERMISSION_DENIED);
   CHECK(ListOver(target, root, token + "x").error_code() == grpc::StatusCode::PERMISSION_DENIED);
+  grpc::ClientContext status_context;
+  v1::StatusReply status;
+  REQUIRE(v1::Operator::NewStub(fixture.Connect())->GetStatus(&status_context, {}, &status).ok());
+  REQUIRE(status.warnings_size() == 1);  // it ends in two days
+  CHECK(status.warnings(0).find(certificate) != std::string::npos);
   const auto plain = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
