@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +14,7 @@
 #include <cstring>
 
 #include "base/open_files.h"
+#include "base/unique_fd.h"
 #include "daemon/ctl/text_table.h"
 #include "moetier/v1/common.pb.h"
 
@@ -64,6 +67,27 @@ ErrorCode CodeOf(grpc::StatusCode code) {
   }
 }
 
+// A process holds the socket: starting another daemon would not help.
+Error Silent(const std::string& socket_path) {
+  return Error{
+      ErrorCode::kUnavailable, Reason::kUnspecified,
+      fmt::format("a process holds {} and does not answer within {} s; `ss -xlp` names it: "
+                  "its log says why, or it is no moetierd and --socket or MOETIER_SOCKET "
+                  "must name another",
+                  socket_path, kConnectTimeout.count())};
+}
+
+// Whether the kernel refuses connections: the file is bound by nobody, or by a daemon that starts.
+bool IsRefused(const std::string& socket_path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path) return false;  // gRPC says so
+  std::memcpy(address.sun_path, socket_path.c_str(), socket_path.size() + 1);
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+         errno == ECONNREFUSED;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket_path) {
@@ -80,6 +104,11 @@ Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket
   if (::faccessat(AT_FDCWD, socket_path.c_str(), W_OK, AT_EACCESS) != 0 && errno == EACCES) {
     return NotAllowed(socket_path);
   }
+  if (IsRefused(socket_path)) {
+    return NoDaemon(socket_path,
+                    "nobody serves there yet or any more: a daemon that starts loads "
+                    "its models first");
+  }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // Channels to one address share a connection unless they have pools of their own.
@@ -87,7 +116,7 @@ Result<std::shared_ptr<grpc::Channel>> ConnectToDaemon(const std::string& socket
   std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
       "unix:" + socket_path, grpc::InsecureChannelCredentials(), arguments);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectTimeout)) {
-    return NoDaemon(socket_path, fmt::format("no connection within {} s", kConnectTimeout.count()));
+    return Silent(socket_path);
   }
   return channel;
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "base/unique_fd.h"
 
 // Messages on the fast lane's Unix sockets. No call blocks.

@@ -64,7 +64,7 @@ printf '#!/bin/bash\nulimit -n 600\nexec %q "$@"\n' "$daemon" >"$work/short"
 chmod +x "$work/short"
 whole="$daemon"
 daemon="$work/short"
-check "the daemon starts" start_daemon "limits: {sessions: 8}"
+check "the daemon starts" start_daemon $'limits: {sessions: 8}\nfastlane: {max_sessions: 8}'
 daemon="$whole"
 for type in SOCK_STREAM SOCK_SEQPACKET; do
   socket="$MOETIER_SOCKET"
@@ -113,6 +113,8 @@ second_pid=$!
 for ((i = 0; i < 200; i++)); do [[ -S "$MOETIER_SOCKET" ]] && break; sleep 0.05; done
 check "is not taken over" exits 1 timeout 20 "$daemon" --config "$work/moetierd.yaml"
 check "by its reason" err_has ALREADY_RUNNING
+check "moetierctl says that something is there" exits 3 "$ctl" status
+check "and does not answer" err_has "does not answer"
 kill "$second_pid"
 wait "$second_pid" 2>/dev/null
 second_pid=""
