@@ -15,7 +15,8 @@
 namespace moetier::ggml {
 
 // Computes the graphs of one backend instance: one call a layer where a whole layer is in the
-// graph, one operation at a time where it is not. Threads:  one at a time, as ggml uses a backend.
+// graph, one operation at a time where it is not.
+// Threads:  one at a time, as ggml uses a backend.
 // Lifetime: `library` and `names` outlive this object.
 class GraphExecutor {
  public:

@@ -52,6 +52,11 @@ class OperationNames {
   mutable std::array<std::atomic<Operation>, kRemembered> operations_{};
 };
 
+// Whether rows of the tensor are f32, one after another.
+inline bool IsPackedF32(const Tensor* tensor) {
+  return tensor != nullptr && tensor->type == kTypeF32 && tensor->nb[0] == sizeof(float);
+}
+
 }  // namespace moetier::ggml
 
 #endif  // MOETIER_ADAPTERS_LLAMA_CPP_OPERATION_H_

@@ -40,10 +40,6 @@ void ForEachRow(const Tensor& tensor, Visit visit) {
   }
 }
 
-bool IsPackedF32(const Tensor* tensor) {
-  return tensor != nullptr && tensor->type == kTypeF32 && tensor->nb[0] == sizeof(float);
-}
-
 // One (pick, row) of the result.
 struct Place {
   int64_t pick;

@@ -22,10 +22,6 @@ bool IsServedType(int32_t type) {
   return type == kShellType || (info != nullptr && info->has_kernel);
 }
 
-bool IsPackedF32(const Tensor* tensor) {
-  return tensor != nullptr && tensor->type == kTypeF32 && tensor->nb[0] == sizeof(float);
-}
-
 class Tracer {
  public:
   Tracer(const Library& library, const OperationNames& names, const BufferType* ours)

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/fastlane/watch_descriptor.h"
 #include "daemon/transport/descriptor_room.h"
 
 namespace moetier {
@@ -24,13 +25,8 @@ constexpr std::chrono::seconds kQuiet{10};              // between two warnings 
 constexpr std::chrono::milliseconds kBuryPause{20};     // while calls of ended sessions run
 
 Status Watch(int epoll, int descriptor, uint64_t number) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  event.data.u64 = number;
-  if (epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
-    return ErrnoError(errno, "watch the fast lane's sockets: epoll_ctl");
-  }
-  return Ok{};
+  return WatchDescriptor(epoll, descriptor, EPOLLIN | EPOLLRDHUP, number,
+                         "the fast lane's sockets");
 }
 
 Result<ResolvedFiles> NoResolver(const std::vector<UniqueFd>& /*files*/,

@@ -17,8 +17,8 @@ namespace moetier {
 // Runs a ModelResolver for clients, and the loads that it asks for: one client's files after
 // another's on "fastlane-files", one load after another on "fastlane-loads", so that a load of
 // minutes keeps no client waiting whose model serves.
-// Threads:  Resolve from any; `done` runs on one of the two. Lifetime: Stop and the destructor ask
-//           what runs to stop and drop what waits.
+// Threads:  Resolve from any; `done` runs on one of the two.
+// Lifetime: Stop and the destructor ask what runs to stop and drop what waits.
 class FileResolver {
  public:
   // Shared by the resolver and whoever waits, who clears it to give up.

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/fastlane/watch_descriptor.h"
+
 namespace moetier {
 namespace {
 
@@ -16,13 +18,7 @@ constexpr uint32_t kCallsAPoll = 64;  // then the executor computes
 constexpr int kMostEventRounds = 16;
 
 Status Watch(int epoll, int descriptor, uint64_t number) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLET;
-  event.data.u64 = number;
-  if (epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
-    return ErrnoError(errno, "watch a session's doorbell: epoll_ctl");
-  }
-  return Ok{};
+  return WatchDescriptor(epoll, descriptor, EPOLLIN | EPOLLET, number, "a session's doorbell");
 }
 
 bool IsIdle(const std::shared_ptr<LaneRing>& ring) { return ring->idle(); }

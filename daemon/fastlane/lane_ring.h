@@ -22,8 +22,8 @@ namespace moetier {
 // One session's ring of calls as the executor sees it: takes what the client has submitted, writes
 // answers. The client may write any word of the page at any time; it then harms its own calls.
 // Threads:  made by the fast lane's thread, then the executor's alone, except record() and the
-//           doorbell. Lifetime: held by the poller until its last call is answered; clock and
-//           counters outlive it.
+//           doorbell.
+// Lifetime: held by the poller until its last call is answered; clock and counters outlive it.
 class LaneRing {
  public:
   struct Options {

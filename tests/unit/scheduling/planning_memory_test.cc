@@ -1,30 +1,11 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include "daemon/scheduling/lane_costs.h"
 #include "daemon/scheduling/plan_check.h"
 #include "daemon/scheduling/read_forecast.h"
+#include "tests/support/allocation_count.h"
 #include "tests/support/plan_oracle.h"
-
-// Counts every allocation of this test program.
-namespace {
-size_t allocations = 0;
-}  // namespace
-
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* const block = std::malloc(size)) return block;
-  throw std::bad_alloc();
-}
-// Catch asks for memory this way too; a sanitizer's own form would not match our delete.
-void* operator new(size_t size, const std::nothrow_t& /*tag*/) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, size_t /*size*/) noexcept { std::free(block); }
 
 namespace moetier {
 namespace {
@@ -37,7 +18,7 @@ TEST_CASE("LayerPlanner: plans allocate nothing, from the first", "[scheduling]"
     cases.push_back(DrawPlanCase(random, {.picks = picks}));
   }
   LayerPlanner planner(300);
-  const size_t before = allocations;
+  const size_t before = AllocationCount();
   double sum = 0;
   for (const PlanCase& drawn : cases) {
     for (const MissRule misses : {MissRule::kStall, MissRule::kMask}) {
@@ -47,7 +28,7 @@ TEST_CASE("LayerPlanner: plans allocate nothing, from the first", "[scheduling]"
       sum += planner.PlanSimplest(drawn.picks, drawn.costs, rules).cpu.count();
     }
   }
-  const size_t after = allocations;
+  const size_t after = AllocationCount();
   CHECK(after == before);
   CHECK(before > 0);
   CHECK(sum > 0);
@@ -59,13 +40,13 @@ TEST_CASE("LaneCosts, PlanCheck, ReadForecast: observing allocates nothing", "[s
   ReadForecast drive(ReadForecast::Options{.deep_service = PlanTime(0.4)});
   const std::vector<LaneCosts::Part> parts{{ExpertKind{0}, 1}, {ExpertKind{0}, 5}};
   std::vector<PlanTime> landed(4);
-  const size_t before = allocations;
+  const size_t before = AllocationCount();
   for (uint32_t i = 0; i < 1000; ++i) {
     costs.Observe(LaneKind::kCpu, parts, std::chrono::microseconds(100 + i % 7));
     check.Step(std::chrono::microseconds(100 + i % 5));
     drive.Read(PlanTime(i), landed);
   }
-  const size_t after = allocations;
+  const size_t after = AllocationCount();
   CHECK(after == before);
   CHECK(costs.runs(LaneKind::kCpu, ExpertKind{0}, 0) == 1000);
   CHECK(check.trials() > 10);

@@ -1,26 +1,7 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <new>
 
+#include "tests/support/allocation_count.h"
 #include "tests/support/ledger_script.h"
-
-// Counts every allocation of this test program.
-namespace {
-size_t allocations = 0;
-}  // namespace
-
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* const block = std::malloc(size)) return block;
-  throw std::bad_alloc();
-}
-// Catch asks for memory this way too; a sanitizer's own form would not match our delete.
-void* operator new(size_t size, const std::nothrow_t& /*tag*/) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, size_t /*size*/) noexcept { std::free(block); }
 
 namespace moetier {
 namespace {
@@ -53,9 +34,9 @@ TEST_CASE("ResidencyLedger: a steady load allocates nothing", "[tiers]") {
     CommandList commands;
     uint32_t token = 0;
     for (; token < 50; ++token) DecodeToken(*ledger, keys, token, commands);
-    const size_t before = allocations;
+    const size_t before = AllocationCount();
     for (; token < 150; ++token) DecodeToken(*ledger, keys, token, commands);
-    const size_t after = allocations;
+    const size_t after = AllocationCount();
     CHECK(after == before);
     CHECK(before > 0);
     CHECK(ledger->counts().evictions > 1000);
