@@ -23,6 +23,7 @@ void AddReloadCommand(CLI::App& app, ExitCode& exit_code);
 void AddReplayCommand(CLI::App& app, ExitCode& exit_code);
 void AddShellCommand(CLI::App& app, ExitCode& exit_code);
 void AddStatusCommand(CLI::App& app, ExitCode& exit_code);
+void AddTraceCommand(CLI::App& app, ExitCode& exit_code);
 void AddVerifyCommand(CLI::App& app, ExitCode& exit_code);
 
 // A subcommand with the common footer on exit codes.

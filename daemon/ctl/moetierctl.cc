@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   moetier::AddStatusCommand(app, exit_code);
   moetier::AddImportCommand(app, exit_code);
   moetier::AddShellCommand(app, exit_code);
+  moetier::AddTraceCommand(app, exit_code);
   moetier::AddVerifyCommand(app, exit_code);
   moetier::AddModelsCommand(app, exit_code);
   moetier::AddLoadCommands(app, exit_code);

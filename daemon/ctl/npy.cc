@@ -215,6 +215,20 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> head, uint64_t file_
   return header;
 }
 
+std::string NpyPreamble(NpyType type, std::span<const uint64_t> shape) {
+  std::string dict =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", NpyTypeName(type),
+                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  // 64: numpy aligns the elements so. The line break that ends the header counts.
+  const size_t whole = AlignUp(kShortPreamble + dict.size() + 1, 64);
+  dict.resize(whole - kShortPreamble - 1, ' ');
+  dict += '\n';
+  std::string preamble(kMagic);
+  preamble +=
+      {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
+  return preamble + dict;
+}
+
 Result<NpyArray<float>> ReadNpyF32(const std::string& path, Bytes limit) {
   return ReadNpy<float>(path, NpyType::kF32, limit);
 }

@@ -45,6 +45,9 @@ struct NpyArray {
 Result<NpyArray<float>> ReadNpyF32(const std::string& path, Bytes limit);
 Result<NpyArray<int32_t>> ReadNpyI32(const std::string& path, Bytes limit);
 
+// What stands before the elements of an array of `type`; the elements follow as they lie in memory.
+std::string NpyPreamble(NpyType type, std::span<const uint64_t> shape);
+
 }  // namespace moetier
 
 #endif  // MOETIER_DAEMON_CTL_NPY_H_

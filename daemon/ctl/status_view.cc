@@ -176,6 +176,30 @@ std::string Lanes(const v1::StatusReply& now, const Rates& rates) {
   return table.empty() ? "" : "\n" + table.Render();
 }
 
+// Where the time of the last runs went.
+std::string Times(const v1::StatusReply& now) {
+  TextTable table({{"LAYER RUNS OF"},
+                   {"LAST", Align::kRight},
+                   {"QUEUE", Align::kRight},
+                   {"PLAN", Align::kRight},
+                   {"READS", Align::kRight},
+                   {"COMPUTE", Align::kRight},
+                   {"COMBINE", Align::kRight},
+                   {"P50", Align::kRight},
+                   {"P99", Align::kRight},
+                   {"ENDED BY READS", Align::kRight}});
+  for (const v1::ModelStatus& model : now.models()) {
+    const v1::LayerTimes& recent = model.recent();
+    if (recent.runs() == 0) continue;
+    const auto us = [](double time) { return fmt::format("{:.0f} us", time); };
+    table.AddRow({model.model().name(), fmt::to_string(recent.runs()), us(recent.queue_us()),
+                  us(recent.plan_us()), us(recent.read_wait_us()), us(recent.compute_us()),
+                  us(recent.combine_us()), us(recent.total_us_p50()), us(recent.total_us_p99()),
+                  Percentage(recent.ended_by_read(), recent.runs())});
+  }
+  return table.empty() ? "" : "\n" + table.Render();
+}
+
 std::string Reader(const v1::StatusReply& now, const Rates& rates) {
   const v1::ReaderStatus& reader = now.reader();
   std::optional<double> reads = reader.reads_per_second();
@@ -243,8 +267,8 @@ std::string Troubles(const v1::StatusReply& now) {
 
 std::string RenderStatus(const v1::StatusReply& now, const StatusInterval& interval) {
   const Rates rates(now, interval);
-  return Header(now, rates) + "\n" + Pools(now, rates) + Lanes(now, rates) + Reader(now, rates) +
-         Sessions(now, rates) + Troubles(now);
+  return Header(now, rates) + "\n" + Pools(now, rates) + Lanes(now, rates) + Times(now) +
+         Reader(now, rates) + Sessions(now, rates) + Troubles(now);
 }
 
 }  // namespace moetier

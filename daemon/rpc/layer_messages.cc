@@ -2,6 +2,17 @@
 
 namespace moetier {
 
+v1::Timing ToProto(const CallTiming& timing) {
+  v1::Timing message;
+  message.set_queue_us(timing.queue_us);
+  message.set_plan_us(timing.plan_us);
+  message.set_read_wait_us(timing.read_wait_us);
+  message.set_compute_us(timing.compute_us);
+  message.set_combine_us(timing.combine_us);
+  message.set_total_us(timing.total_us);
+  return message;
+}
+
 void FillResult(const LayerOutput& output, const std::string& arithmetic, v1::LayerResult& result) {
   // f32 little-endian is also the host's form (hidden_rows.cc asserts it).
   result.set_output(output.output.data(), output.output.size() * sizeof(float));
@@ -15,13 +26,7 @@ void FillResult(const LayerOutput& output, const std::string& arithmetic, v1::La
     entry.set_lane(lane.lane);
     entry.set_experts(lane.experts);
   }
-  v1::Timing& timing = *result.mutable_timing();
-  timing.set_queue_us(output.timing.queue_us);
-  timing.set_plan_us(output.timing.plan_us);
-  timing.set_read_wait_us(output.timing.read_wait_us);
-  timing.set_compute_us(output.timing.compute_us);
-  timing.set_combine_us(output.timing.combine_us);
-  timing.set_total_us(output.timing.total_us);
+  *result.mutable_timing() = ToProto(output.timing);
   result.set_arithmetic(arithmetic);
   result.set_hits(output.hits);
   result.set_in_flight(output.in_flight);

@@ -8,6 +8,8 @@
 
 namespace moetier {
 
+v1::Timing ToProto(const CallTiming& timing);
+
 // Writes an output into an empty `result`.
 void FillResult(const LayerOutput& output, const std::string& arithmetic, v1::LayerResult& result);
 

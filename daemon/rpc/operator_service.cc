@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/rpc/trace_reactor.h"
 #include "daemon/rpc/unary_reply.h"
 #include "daemon/rpc/watch_reactor.h"
 #include "daemon/transport/layer_request.h"
@@ -95,9 +96,13 @@ grpc::ServerUnaryReactor* OperatorService::SetHeat(grpc::CallbackServerContext* 
 }
 
 grpc::ServerWriteReactor<v1::TraceRecord>* OperatorService::RecordTrace(
-    grpc::CallbackServerContext* /*call*/, const v1::RecordTraceRequest* /*request*/) {
+    grpc::CallbackServerContext* /*call*/, const v1::RecordTraceRequest* request) {
+  if (request->model().empty()) return TraceReactor::Start(context_, std::nullopt);
+  const std::optional<ModelInfo> model = context_.core.FindModel(request->model());
+  if (model) return TraceReactor::Start(context_, model->id);
   // OnDone deletes it.
-  return new RefusedStream<v1::TraceRecord>(context_.Refuse(NotYet("Operator.RecordTrace")));
+  return new RefusedStream<v1::TraceRecord>(
+      context_.Refuse(NotLoaded(request->model()), {.field = "model"}));
 }
 
 grpc::ServerUnaryReactor* OperatorService::Reload(grpc::CallbackServerContext* call,

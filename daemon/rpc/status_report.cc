@@ -64,6 +64,25 @@ void FillLane(const LaneSnapshot& lane, v1::LaneStatus& message) {
   message.set_bytes(lane.bytes);
 }
 
+void FillLayerTimes(const LayerTimesSnapshot& times, v1::LayerTimes& message) {
+  message.set_runs(times.runs);
+  message.set_calls(times.calls);
+  message.set_rows(times.rows);
+  message.set_queue_us(times.queue_us);
+  message.set_plan_us(times.plan_us);
+  message.set_read_wait_us(times.read_wait_us);
+  message.set_compute_us(times.compute_us);
+  message.set_combine_us(times.combine_us);
+  message.set_total_us(times.total_us);
+  message.set_total_us_p50(times.total_us_p50);
+  message.set_total_us_p99(times.total_us_p99);
+  message.set_ended_by_read(times.ended_by_read);
+  message.set_ended_by_compute(times.ended_by_compute);
+  message.set_hits(times.hits);
+  message.set_in_flight_hits(times.in_flight_hits);
+  message.set_misses(times.misses);
+}
+
 void FillNotes(const StatusSnapshot& core, v1::StatusReply& reply) {
   for (const FallbackSnapshot& fallback : core.fallbacks) {
     v1::Fallback& entry = *reply.add_fallbacks();
@@ -144,6 +163,9 @@ void StatusReport::FillModels(const StatusSnapshot& core, v1::StatusReply& reply
     *entry.mutable_model() = ToProto(model);
     for (const QuarantineSnapshot& expert : core.quarantined) {
       if (expert.key.model == model.id) *entry.add_quarantined() = ToProto(expert);
+    }
+    if (const auto times = core.layer_times.find(model.id); times != core.layer_times.end()) {
+      FillLayerTimes(times->second, *entry.mutable_recent());
     }
     const auto counts = totals.models.find(model.id);
     if (counts == totals.models.end()) continue;

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "daemon/scheduling/call_source.h"
 #include "daemon/scheduling/layer_call.h"
+#include "daemon/scheduling/route_tap.h"
 #include "daemon/scheduling/status_snapshot.h"
 #include "tiers/store/expert_store.h"
 #include "tiers/store/model_geometry.h"
@@ -75,8 +76,9 @@ using ProgressListener = std::function<GoOn(const ModelProgress&)>;
 
 // The daemon without its transports: models, tiers and the executor. Transports translate, validate
 // and call it; a test replaces it.
-// Threads: every method from any thread. Submit, Find*, ListModels, HoldModel, Snapshot and
-//          SessionEnded do not block for I/O; the others may take as long as the disk does.
+// Threads: every method from any thread. Submit, Find*, ListModels, HoldModel, Snapshot,
+//          AddRouteTap and SessionEnded do not block for I/O; the others may take as long as the
+//          disk does.
 class DaemonCore {
  public:
   virtual ~DaemonCore() = default;
@@ -109,6 +111,10 @@ class DaemonCore {
                                  std::span<const ExpertIndex> experts) = 0;
 
   [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
+
+  // `tap` sees every call that is answered from now on, until it says kNoMore. Shared with the
+  // executor, which holds it until the first answer after that.
+  virtual void AddRouteTap(std::shared_ptr<RouteTap> tap) = 0;
 
   // The executor looks at `source` from now on; there may be one. An error when the host gives no
   // descriptor to wait with.

@@ -305,6 +305,8 @@ StatusSnapshot ExpertCore::Snapshot() const {
   return snapshot;
 }
 
+void ExpertCore::AddRouteTap(std::shared_ptr<RouteTap> tap) { executor_.AddTap(std::move(tap)); }
+
 Status ExpertCore::AddCallSource(CallSource& source) { return executor_.SetSource(source); }
 
 void ExpertCore::RemoveCallSource(CallSource& source) { executor_.ClearSource(source); }

@@ -73,6 +73,7 @@ class ExpertCore final : public DaemonCore {
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
+  void AddRouteTap(std::shared_ptr<RouteTap> tap) override;
   Status AddCallSource(CallSource& source) override;
   void RemoveCallSource(CallSource& source) override;
   void SessionEnded(SessionId session) override;

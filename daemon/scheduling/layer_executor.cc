@@ -69,6 +69,10 @@ void LayerExecutor::EndSession(SessionId session) {
   }});
 }
 
+void LayerExecutor::AddTap(std::shared_ptr<RouteTap> tap) {
+  mailbox_.Send(Control{[this, tap = std::move(tap)]() mutable { taps_.push_back(tap); }});
+}
+
 void LayerExecutor::AddModel(std::unique_ptr<LoadedModel> model) {
   RunOnThread([&] {
     const ModelId id = model->id;
@@ -113,7 +117,7 @@ void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
   });
 }
 
-void LayerExecutor::OnLoad(LoadDone done) { mailbox_.Send(Landed{std::move(done)}); }
+void LayerExecutor::OnLoad(LoadDone done) { mailbox_.Send(Landed{std::move(done), clock_.Now()}); }
 
 void LayerExecutor::RunOnThread(const std::function<void()>& run) {
   std::promise<void> ran;
@@ -156,6 +160,7 @@ void LayerExecutor::TakeMessages() {
     if (auto* call = std::get_if<NewCall>(&message)) {
       queue_.push_back(std::move(call->pending));
     } else if (auto* landed = std::get_if<Landed>(&message)) {
+      landed_at_ = landed->at;
       OnLanded(std::move(landed->done));
     } else {
       std::get<Control>(message).run();
@@ -313,8 +318,10 @@ bool LayerExecutor::ComputeSome() {
       lane_counters_.rows += tasks_.back().tokens.size();
     }
     const TimePoint begin = clock_.Now();
+    active.ended_by = active.last_landed > lane_free_since_ ? EndedBy::kRead : EndedBy::kCompute;
     lane_.Run(tasks_);
-    const auto busy = clock_.Now() - begin;
+    lane_free_since_ = clock_.Now();
+    const auto busy = lane_free_since_ - begin;
     active.computed += busy;
     lane_counters_.busy += busy;
     lane_counters_.experts += count;
@@ -336,6 +343,7 @@ void LayerExecutor::FinishExpert(ActiveBatch& active, WaveId id) {
 
 void LayerExecutor::Answer(ActiveBatch& active) {
   const TimePoint now = clock_.Now();
+  Record(active, now);
   for (PendingCall& pending : active.batch.calls()) {
     CallTiming& timing = pending.output.timing;
     timing.compute_us = Microseconds(active.computed);
@@ -347,6 +355,7 @@ void LayerExecutor::Answer(ActiveBatch& active) {
     if (pending.fault) {
       Reply(pending, std::move(*pending.fault));
     } else {
+      ShowTaps(pending);
       Reply(pending, std::move(pending.output));
     }
   }

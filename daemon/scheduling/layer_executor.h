@@ -25,6 +25,7 @@
 #include "daemon/scheduling/layer_call.h"
 #include "daemon/scheduling/loaded_model.h"
 #include "daemon/scheduling/mailbox.h"
+#include "daemon/scheduling/route_tap.h"
 #include "tiers/expert_loader.h"
 
 namespace moetier {
@@ -58,6 +59,9 @@ class LayerExecutor final : public LoadListener, public CallSink {
   // Takes a checked call of a model that was added. kExhausted when max_queued_calls wait,
   // kUnavailable when stopping; else `done` is called exactly once.
   Status Submit(LayerCall call, LayerDone done);
+
+  // As DaemonCore::AddRouteTap.
+  void AddTap(std::shared_ptr<RouteTap> tap);
 
   // The session is gone: its calls that have not begun are answered with kCancelled.
   void EndSession(SessionId session);
@@ -106,6 +110,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
   };
   struct Landed {
     LoadDone done;
+    TimePoint at;
   };
   // Anything rarer than calls and landings.
   struct Control {
@@ -137,6 +142,8 @@ class LayerExecutor final : public LoadListener, public CallSink {
     TimePoint started;
     std::chrono::nanoseconds computed{0};
     std::chrono::nanoseconds combined{0};
+    TimePoint last_landed;  // of what it had to wait for
+    EndedBy ended_by = EndedBy::kCompute;
     bool begun = false;        // a piece is in work
     uint32_t next_expert = 0;  // the first that no wave asked for yet
     uint32_t unfinished = 0;   // experts of the piece that have neither run nor failed
@@ -164,6 +171,8 @@ class LayerExecutor final : public LoadListener, public CallSink {
   void AbandonBatch(uint64_t id, ActiveBatch& active);
   void FinishExpert(ActiveBatch& active, WaveId id);
   void Answer(ActiveBatch& active);
+  void Record(ActiveBatch& active, TimePoint now);
+  void ShowTaps(const PendingCall& pending);
   void Reply(PendingCall& pending, Result<LayerOutput> result);
   void Step(LoadedModel& model, SizeClass size_class, const LedgerEvent& event);
   void StartLoad(LoadedModel& model, SizeClass size_class, const StartRead& start);
@@ -202,7 +211,10 @@ class LayerExecutor final : public LoadListener, public CallSink {
   std::vector<ExpertKey> failed_pins_;
   std::map<ModelId, std::unique_ptr<LoadedModel>> models_;
   std::vector<uint64_t> changed_;  // batches to advance
+  std::vector<std::shared_ptr<RouteTap>> taps_;
   LaneCounters lane_counters_;
+  TimePoint lane_free_since_;
+  TimePoint landed_at_;  // the read whose end is being told to the ledger
   uint64_t next_batch_ = 1;
   uint64_t next_wave_ = 1;
   std::vector<LaneTask> tasks_;

@@ -64,6 +64,7 @@ void LayerExecutor::OnKeyReady(const KeyReady& ready) {
   ActiveBatch& active = active_.at(wave.batch);
   const uint32_t index = wave.first_expert + ready.index;
   active.batch.Count(index, ready.resolution);
+  if (ready.resolution != Resolution::kHit) active.last_landed = landed_at_;
   active.ready.push_back({.index = index, .slot = ready.slot, .wave = ready.wave});
 }
 

@@ -11,6 +11,7 @@
 #include "base/fallback.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "daemon/scheduling/layer_record.h"
 #include "tiers/arena.h"
 #include "tiers/nvme/record_reader.h"
 #include "tiers/residency_ledger.h"
@@ -45,6 +46,7 @@ struct LoadedModel {
   std::map<LayerIndex, std::vector<bool>> verified;  // per expert: checked once in this life
   std::map<ExpertKey, Error> quarantine;
   uint32_t reads_in_flight = 0;
+  LayerRecordRing records;
 
   // Set when the model is to be handed back as soon as it is idle.
   std::shared_ptr<std::promise<std::unique_ptr<LoadedModel>>> removed;

@@ -47,6 +47,7 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
   ram.name = "ram0";
   for (const auto& [id, model] : view.models) {
     ram.budget += model->budget;
+    snapshot.layer_times[id] = SummariseRecords(model->records.records());
     ram.used += model->arena->size();
     ram.page_size = model->arena->page_size();
     for (size_t i = 0; i < model->ledgers.size(); ++i) {

@@ -2,6 +2,7 @@
 #define MOETIER_DAEMON_SCHEDULING_STATUS_SNAPSHOT_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,26 @@ struct ReaderSnapshot {
   uint32_t in_flight = 0;
 };
 
+// Where the time of a model's last runs went (LayerRecord): means a run, in microseconds, and sums.
+struct LayerTimesSnapshot {
+  uint32_t runs = 0;
+  uint64_t calls = 0;
+  uint64_t rows = 0;
+  double queue_us = 0;
+  double plan_us = 0;
+  double read_wait_us = 0;
+  double compute_us = 0;
+  double combine_us = 0;
+  double total_us = 0;
+  double total_us_p50 = 0;
+  double total_us_p99 = 0;
+  uint32_t ended_by_read = 0;
+  uint32_t ended_by_compute = 0;
+  uint64_t hits = 0;
+  uint64_t in_flight_hits = 0;
+  uint64_t misses = 0;
+};
+
 struct QuarantineSnapshot {
   ExpertKey key;
   std::string file;
@@ -97,6 +118,7 @@ struct StatusSnapshot {
   std::vector<PoolSnapshot> pools;
   std::vector<LaneSnapshot> lanes;
   ReaderSnapshot reader;
+  std::map<ModelId, LayerTimesSnapshot> layer_times;
   std::vector<QuarantineSnapshot> quarantined;
   std::vector<FallbackSnapshot> fallbacks;
   std::vector<std::string> warnings;

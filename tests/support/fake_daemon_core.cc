@@ -84,7 +84,13 @@ void FakeDaemonCore::Start(Held& held) {
   if (!held.done) return;
   Post([this, call = held.call, masked = masked_, done = std::exchange(held.done, nullptr)] {
     Result<LayerOutput> output = Compute(call);
-    if (output) output->masked = masked;
+    if (output) {
+      output->masked = masked;
+      const MutexLock lock(mu_);
+      std::erase_if(taps_, [&](const std::shared_ptr<RouteTap>& tap) {
+        return tap->OnAnswered(call, *output) == RouteTap::Next::kNoMore;
+      });
+    }
     done(std::move(output));
     const MutexLock lock(mu_);
     --unanswered_;
@@ -295,6 +301,11 @@ Result<uint32_t> FakeDaemonCore::Unpin(ModelId model, LayerIndex layer,
 }
 
 StatusSnapshot FakeDaemonCore::Snapshot() const { return snapshot_; }
+
+void FakeDaemonCore::AddRouteTap(std::shared_ptr<RouteTap> tap) {
+  const MutexLock lock(mu_);
+  taps_.push_back(std::move(tap));
+}
 
 Status FakeDaemonCore::AddCallSource(CallSource& /*source*/) {
   return Error{ErrorCode::kUnimplemented, Reason::kNotYet, "the fake core polls no source"};

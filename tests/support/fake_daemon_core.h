@@ -63,6 +63,7 @@ class FakeDaemonCore final : public DaemonCore {
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
+  void AddRouteTap(std::shared_ptr<RouteTap> tap) override;
   // It has no executor that could look at one.
   Status AddCallSource(CallSource& source) override;
   void RemoveCallSource(CallSource& source) override;
@@ -100,6 +101,7 @@ class FakeDaemonCore final : public DaemonCore {
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mu_);
   std::vector<SessionId> ended_ GUARDED_BY(mu_);
   std::vector<std::string> admin_calls_ GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<RouteTap>> taps_ GUARDED_BY(mu_);
   std::map<ModelId, ModelInfo> models_ GUARDED_BY(mu_);
   std::thread thread_;  // the last member: it uses all others
 };

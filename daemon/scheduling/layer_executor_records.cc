@@ -1,0 +1,35 @@
+// LayerExecutor's observers: the record of each run, and taps that see what was routed.
+
+#include <algorithm>
+
+#include "daemon/scheduling/layer_executor.h"
+
+namespace moetier {
+
+void LayerExecutor::Record(ActiveBatch& active, TimePoint now) {
+  LayerRecord record;
+  record.layer = active.batch.geometry().layer;
+  record.calls = static_cast<uint32_t>(active.batch.calls().size());
+  record.ended_by = active.ended_by;
+  record.compute = active.computed;
+  record.combine = active.combined;
+  record.total = now - active.started;
+  record.read_wait = record.total - record.compute - record.combine;
+  for (const PendingCall& pending : active.batch.calls()) {
+    record.rows += pending.call.rows;
+    record.queue =
+        std::max(record.queue, std::chrono::nanoseconds(active.started - pending.call.received));
+    record.hits += pending.output.hits;
+    record.in_flight += pending.output.in_flight;
+    record.misses += pending.output.misses;
+  }
+  active.model.records.Put(record);
+}
+
+void LayerExecutor::ShowTaps(const PendingCall& pending) {
+  std::erase_if(taps_, [&](const std::shared_ptr<RouteTap>& tap) {
+    return tap->OnAnswered(pending.call, pending.output) == RouteTap::Next::kNoMore;
+  });
+}
+
+}  // namespace moetier
