@@ -1,7 +1,6 @@
 #include "tests/support/synthetic_model.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <random>
 
@@ -68,8 +67,14 @@ SyntheticModel::SyntheticModel(const Options& options) {
                .layers = {},
                .size_classes = {}};
   Random random(options.seed);
-  for (const uint16_t block : std::array<uint16_t, 3>{1, 2, 4}) {
-    const uint32_t ffn = block == 4 ? 2 * options.ffn : options.ffn;
+  std::vector<uint16_t> blocks{1, 2, 4};
+  if (options.equal_layers > 0) {
+    blocks.resize(options.equal_layers);
+    std::iota(blocks.begin(), blocks.end(), uint16_t{0});
+  }
+  for (const uint16_t block : blocks) {
+    const bool is_large = options.equal_layers == 0 && block == 4;
+    const uint32_t ffn = is_large ? 2 * options.ffn : options.ffn;
     const auto q8 = kernels::WeightType::kQ8_0;
     LayerGeometry layer;
     layer.layer = LayerIndex{block};

@@ -15,7 +15,8 @@
 namespace moetier::testing {
 
 // A small model of random Q8_0 experts in memory: sparse MoE layers 1, 2 and 4, the last with a
-// larger ffn, so that there are two size classes. Also the store's one "file".
+// larger ffn, so that there are two size classes; or so many equal layers from 0 on. Also the
+// store's one "file".
 class SyntheticModel {
  public:
   struct Options {
@@ -23,6 +24,7 @@ class SyntheticModel {
     uint32_t hidden = 64;
     uint32_t ffn = 64;
     uint64_t seed = 1;
+    uint16_t equal_layers = 0;  // 0: the three
   };
   explicit SyntheticModel(const Options& options);
 

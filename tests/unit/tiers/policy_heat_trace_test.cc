@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/ledger_script.h"
-#include "tests/unit/tiers/recorded_routes.h"
+#include "tests/support/recorded_routes.h"
 
 namespace moetier {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/unit/tiers/recorded_routes.h"
+#include "tests/support/recorded_routes.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
