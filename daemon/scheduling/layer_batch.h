@@ -66,6 +66,7 @@ class LayerBatch {
   void CombinePiece();
 
   [[nodiscard]] std::vector<PendingCall>& calls() { return calls_; }
+  [[nodiscard]] std::span<const PendingCall> calls() const { return calls_; }
   [[nodiscard]] const LayerGeometry& geometry() const { return geometry_; }
 
  private:

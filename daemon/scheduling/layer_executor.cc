@@ -199,10 +199,12 @@ std::optional<TimePoint> LayerExecutor::EarliestDeadline() const {
 }
 
 void LayerExecutor::Admit() {
-  while (!queue_.empty() && active_.size() < options_.max_active_batches) {
+  while (active_.size() < options_.max_active_batches) {
+    const auto next = NextCall();
+    if (next == queue_.end()) return;
     std::vector<PendingCall> calls;
-    calls.push_back(std::move(queue_.front()));
-    queue_.pop_front();
+    calls.push_back(std::move(*next));
+    queue_.erase(next);
     const ModelId model_id = calls.front().call.model;
     const LayerIndex layer = calls.front().call.layer;
     uint32_t rows = calls.front().call.rows;
@@ -306,33 +308,33 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
 }
 
 bool LayerExecutor::ComputeSome() {
-  for (auto& [id, active] : active_) {  // the oldest first
-    if (active.ready.empty()) continue;
-    const size_t count = std::min<size_t>(active.ready.size(), kExpertsARun);
-    const LayerGeometry& layer = active.batch.geometry();
-    tasks_.clear();
-    for (size_t i = 0; i < count; ++i) {
-      const ReadyExpert& ready = active.ready[i];
-      tasks_.push_back(active.batch.Task(
-          ready.index, active.model.arena->Slot(layer.size_class, ready.slot).data()));
-      lane_counters_.rows += tasks_.back().tokens.size();
-    }
-    const TimePoint begin = clock_.Now();
-    active.ended_by = active.last_landed > lane_free_since_ ? EndedBy::kRead : EndedBy::kCompute;
-    lane_.Run(tasks_);
-    lane_free_since_ = clock_.Now();
-    const auto busy = lane_free_since_ - begin;
-    active.computed += busy;
-    lane_counters_.busy += busy;
-    lane_counters_.experts += count;
-    lane_counters_.bytes += count * layer.record.bytes;
-    for (size_t i = 0; i < count; ++i) FinishExpert(active, active.ready[i].wave);
-    active.ready.erase(active.ready.begin(),
-                       active.ready.begin() + static_cast<std::ptrdiff_t>(count));
-    changed_.push_back(id);
-    return true;
+  const auto next = NextReady();
+  if (next == active_.end()) return false;
+  ActiveBatch& active = next->second;
+  const size_t count = std::min<size_t>(active.ready.size(), kExpertsARun);
+  const LayerGeometry& layer = active.batch.geometry();
+  tasks_.clear();
+  for (size_t i = 0; i < count; ++i) {
+    const ReadyExpert& ready = active.ready[i];
+    tasks_.push_back(active.batch.Task(
+        ready.index, active.model.arena->Slot(layer.size_class, ready.slot).data()));
+    lane_counters_.rows += tasks_.back().tokens.size();
   }
-  return false;
+  const TimePoint begin = clock_.Now();
+  active.ended_by = active.last_landed > lane_free_since_ ? EndedBy::kRead : EndedBy::kCompute;
+  lane_.Run(tasks_);
+  lane_free_since_ = clock_.Now();
+  const auto busy = lane_free_since_ - begin;
+  active.computed += busy;
+  ChargeSessions(active, busy);
+  lane_counters_.busy += busy;
+  lane_counters_.experts += count;
+  lane_counters_.bytes += count * layer.record.bytes;
+  for (size_t i = 0; i < count; ++i) FinishExpert(active, active.ready[i].wave);
+  active.ready.erase(active.ready.begin(),
+                     active.ready.begin() + static_cast<std::ptrdiff_t>(count));
+  changed_.push_back(next->first);
+  return true;
 }
 
 void LayerExecutor::FinishExpert(ActiveBatch& active, WaveId id) {

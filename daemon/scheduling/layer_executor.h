@@ -26,6 +26,7 @@
 #include "daemon/scheduling/loaded_model.h"
 #include "daemon/scheduling/mailbox.h"
 #include "daemon/scheduling/route_tap.h"
+#include "daemon/scheduling/session_turns.h"
 #include "tiers/expert_loader.h"
 
 namespace moetier {
@@ -41,6 +42,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
   struct Options {
     uint32_t max_queued_calls = 1024;  // accepted and not yet answered
     uint32_t max_active_batches = 16;  // each holds a piece of results
+    uint32_t max_session_batches = 8;  // of these begun for one session: others find room
     // How long it looks at a source that has clients before it sleeps; a wake-up costs its caller
     // some 10 us. 0: sleep at once.
     std::chrono::microseconds spin{20};
@@ -161,6 +163,10 @@ class LayerExecutor final : public LoadListener, public CallSink {
   void AnswerEarly();
   [[nodiscard]] std::optional<TimePoint> EarliestDeadline() const;
   void Admit();
+  [[nodiscard]] std::deque<PendingCall>::iterator NextCall();
+  [[nodiscard]] std::map<uint64_t, ActiveBatch>::iterator NextReady();
+  [[nodiscard]] SessionTurns::Time DueOf(const ActiveBatch& active) const;
+  void ChargeSessions(ActiveBatch& active, std::chrono::nanoseconds busy);
   void Begin(std::vector<PendingCall> calls, LoadedModel& model);
   void AdvanceChanged();
   void Advance(uint64_t id, ActiveBatch& active);
@@ -211,6 +217,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
   std::vector<ExpertKey> failed_pins_;
   std::map<ModelId, std::unique_ptr<LoadedModel>> models_;
   std::vector<uint64_t> changed_;  // batches to advance
+  SessionTurns turns_;
   std::vector<std::shared_ptr<RouteTap>> taps_;
   LaneCounters lane_counters_;
   TimePoint lane_free_since_;

@@ -18,9 +18,13 @@ using Answer = std::future<Result<LayerOutput>>;
 // that the test orders about.
 class Bench {
  public:
-  Bench(uint32_t slots, FakeRecordReader::Delivery delivery, const std::string& policy = "lru")
+  Bench(uint32_t slots, FakeRecordReader::Delivery delivery, const std::string& policy = "lru",
+        uint32_t session_batches = 4)
       : lane({.workers = 2}, kernels),
-        executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, log, lane),
+        executor({.max_queued_calls = 64,
+                  .max_active_batches = 4,
+                  .max_session_batches = session_batches},
+                 clock, log, lane),
         loader(executor),
         reader({.delivery = delivery}, loader) {
     loader.set_reader(&reader);
@@ -347,6 +351,28 @@ TEST_CASE(
   CHECK(tap->picks == std::vector<std::vector<uint16_t>>{calls[0].experts, calls[1].experts});
   CHECK(tap->misses > 0);
   CHECK(tap.use_count() == 1);
+}
+
+TEST_CASE("LayerExecutor: one row of a session does not wait for all that another has asked for",
+          "[scheduling]") {
+  Bench bench(16, kThread, "lru", 2);
+  std::vector<LayerCall> calls;
+  std::vector<Answer> answers;
+  for (uint64_t i = 0; i < 20; ++i) {
+    calls.push_back(bench.Call(i % 2 == 0 ? 2 : 4, 256, 4, i));
+    calls.back().session = SessionId{1};
+    answers.push_back(bench.Submit(calls.back()));
+  }
+  for (uint64_t i = 0; i < 10; ++i) {
+    LayerCall modest = bench.Call(1, 1, 4, 100 + i);
+    modest.session = SessionId{2};
+    CHECK(bench.Submit(modest).get()->output == bench.model.Reference(modest));
+  }
+  // 5120 rows of 4 experts each take far longer than ten rows.
+  CHECK(answers.back().wait_for(std::chrono::seconds(0)) != std::future_status::ready);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    CHECK(answers[i].get()->output == bench.model.Reference(calls[i]));
+  }
 }
 
 TEST_CASE("LayerExecutor: a run's record says what ended it", "[scheduling]") {
