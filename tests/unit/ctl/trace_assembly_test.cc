@@ -74,7 +74,7 @@ TEST_CASE("TraceAssembly: a pass that is not whole gives no token, and the next 
 TEST_CASE("WriteTrace: our own reader gets back what was written, and a directory is not reused",
           "[ctl]") {
   const testing::TempFolder folder;
-  const std::string directory = folder.path() / "trace";
+  const std::string directory = folder.path() + "/trace";
   const TraceManifest manifest{.model = "m\xff",
                                .fingerprint = 0xabc,
                                .shape = kShape,

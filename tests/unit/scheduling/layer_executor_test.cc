@@ -4,122 +4,13 @@
 #include <cerrno>
 #include <future>
 
-#include "tests/support/fake_record_reader.h"
-#include "tests/support/synthetic_model.h"
-#include "tiers/arena_plan.h"
+#include "tests/support/executor_bench.h"
 
 namespace moetier {
 namespace {
 
-using testing::SyntheticModel;
-using Answer = std::future<Result<LayerOutput>>;
-
-// An executor over a synthetic model whose RAM holds `slots` records a size class, and a reader
-// that the test orders about.
-class Bench {
- public:
-  Bench(uint32_t slots, FakeRecordReader::Delivery delivery, const std::string& policy = "lru",
-        uint32_t session_batches = 4)
-      : lane({.workers = 2}, kernels),
-        executor({.max_queued_calls = 64,
-                  .max_active_batches = 4,
-                  .max_session_batches = session_batches},
-                 clock, log, lane),
-        loader(executor),
-        reader({.delivery = delivery}, loader) {
-    loader.set_reader(&reader);
-    executor.set_loader(&loader);
-    const std::span<const std::byte> bytes = model.file();
-    file = reader.AddMemoryFile({bytes.begin(), bytes.end()});
-    executor.Start();
-    executor.AddModel(Load(slots, policy));
-  }
-  // What a test left waiting is read, so that Stop can answer it.
-  ~Bench() {
-    std::jthread completer([this](std::stop_token stop) {
-      while (!stop.stop_requested()) {
-        reader.CompleteAll();
-        std::this_thread::yield();
-      }
-    });
-    executor.Stop();
-  }
-
-  std::unique_ptr<LoadedModel> Load(uint32_t slots, const std::string& policy) {
-    auto loaded = std::make_unique<LoadedModel>();
-    loaded->id = id;
-    loaded->name = "synthetic";
-    loaded->geometry = std::make_shared<const ModelGeometry>(model.geometry());
-    loaded->store = model.MakeStore();
-    loaded->files = {file};
-    Bytes budget;
-    for (const SizeClassGeometry& each : model.geometry().size_classes) {
-      budget += each.slot_bytes * slots;
-    }
-    ArenaPlan plan;
-    for (const SizeClassGeometry& each : model.geometry().size_classes) {
-      plan.regions.push_back(
-          {.slot_bytes = each.slot_bytes, .slots = slots, .offset = plan.total.count()});
-      plan.total += each.slot_bytes * slots;
-    }
-    loaded->arena = Arena::Create(plan, {}).value();
-    for (size_t i = 0; i < plan.regions.size(); ++i) {
-      std::vector<ExpertKey> keys;
-      for (const LayerGeometry& layer : model.geometry().layers) {
-        if (Raw(layer.size_class) != i) continue;
-        for (uint16_t e = 0; e < layer.experts; ++e)
-          keys.push_back({id, layer.layer, ExpertIndex{e}});
-      }
-      loaded->ledgers.push_back(
-          ResidencyLedger::Create(
-              {.slot_count = slots, .policy = policy, .keys = keys, .hot_keys = {}})
-              .value());
-      loaded->pinned.push_back(0);
-    }
-    for (const LayerGeometry& layer : model.geometry().layers) {
-      loaded->verified[layer.layer].resize(layer.experts);
-    }
-    return loaded;
-  }
-
-  LayerCall Call(uint16_t layer, uint32_t rows, uint32_t top_k, uint64_t seed) {
-    LayerCall call = model.MakeCall(LayerIndex{layer}, rows, top_k, seed);
-    call.model = id;
-    call.received = clock.Now();
-    call.control = std::make_shared<CallControl>();
-    return call;
-  }
-
-  Answer Submit(LayerCall call) {
-    auto promise = std::make_shared<std::promise<Result<LayerOutput>>>();
-    Answer answer = promise->get_future();
-    const Status taken = executor.Submit(std::move(call), [promise](Result<LayerOutput> result) {
-      promise->set_value(std::move(result));
-    });
-    if (!taken.has_value()) promise->set_value(taken.error());
-    return answer;
-  }
-
-  LedgerCounts Counts(size_t size_class) {
-    LedgerCounts counts;
-    executor.Inspect([&](const LayerExecutor::View& view) {
-      counts = view.models.at(id)->ledgers[size_class]->counts();
-    });
-    return counts;
-  }
-
-  const ModelId id{3};
-  SteadyClock clock;
-  spdlog::logger log{"test"};  // no sinks
-  SyntheticModel model{{.experts = 8, .hidden = 64, .ffn = 64}};
-  kernels::ExpertKernels kernels =
-      kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
-  CpuLane lane;
-  LayerExecutor executor;
-  ExpertLoader loader;
-  FakeRecordReader reader;
-  FileId file{};
-};
+using Bench = ExecutorBench;
+using Answer = Bench::Answer;
 
 constexpr auto kThread = FakeRecordReader::Delivery::kThread;
 constexpr auto kManual = FakeRecordReader::Delivery::kManual;
@@ -320,83 +211,6 @@ TEST_CASE("LayerExecutor: a removed model answers its calls first", "[scheduling
     CHECK(answers[i].get()->output == bench.model.Reference(calls[i]));
   }
   CHECK(bench.executor.RemoveModel(bench.id) == nullptr);
-}
-
-TEST_CASE(
-    "LayerExecutor: a tap sees the calls that are answered with an output, until it has enough",
-    "[scheduling]") {
-  struct Tap final : RouteTap {
-    Next OnAnswered(const LayerCall& call, const LayerOutput& output) override {
-      picks.push_back(call.experts);
-      misses += output.misses;
-      return picks.size() < 2 ? Next::kMore : Next::kNoMore;
-    }
-    std::vector<std::vector<uint16_t>> picks;
-    uint32_t misses = 0;
-  };
-  Bench bench(16, kThread);
-  const auto tap = std::make_shared<Tap>();
-  const LayerCall before = bench.Call(1, 1, 2, 1);
-  REQUIRE(bench.Submit(before).get().has_value());
-  bench.executor.AddTap(tap);
-  LayerCall lost = bench.Call(1, 1, 2, 1);
-  lost.deadline = lost.received;
-  CHECK_FALSE(bench.Submit(lost).get().has_value());
-  std::vector<LayerCall> calls;
-  for (uint64_t seed = 2; seed < 6; ++seed) {
-    calls.push_back(bench.Call(2, 1, 2, seed));
-    REQUIRE(bench.Submit(calls.back()).get().has_value());
-  }
-  bench.executor.Stop();
-  CHECK(tap->picks == std::vector<std::vector<uint16_t>>{calls[0].experts, calls[1].experts});
-  CHECK(tap->misses > 0);
-  CHECK(tap.use_count() == 1);
-}
-
-TEST_CASE("LayerExecutor: one row of a session does not wait for all that another has asked for",
-          "[scheduling]") {
-  Bench bench(16, kThread, "lru", 2);
-  std::vector<LayerCall> calls;
-  std::vector<Answer> answers;
-  for (uint64_t i = 0; i < 20; ++i) {
-    calls.push_back(bench.Call(i % 2 == 0 ? 2 : 4, 256, 4, i));
-    calls.back().session = SessionId{1};
-    answers.push_back(bench.Submit(calls.back()));
-  }
-  for (uint64_t i = 0; i < 10; ++i) {
-    LayerCall modest = bench.Call(1, 1, 4, 100 + i);
-    modest.session = SessionId{2};
-    CHECK(bench.Submit(modest).get()->output == bench.model.Reference(modest));
-  }
-  // 5120 rows of 4 experts each take far longer than ten rows.
-  CHECK(answers.back().wait_for(std::chrono::seconds(0)) != std::future_status::ready);
-  for (size_t i = 0; i < calls.size(); ++i) {
-    CHECK(answers[i].get()->output == bench.model.Reference(calls[i]));
-  }
-}
-
-TEST_CASE("LayerExecutor: a run's record says what ended it", "[scheduling]") {
-  Bench bench(16, kThread);
-  const LayerCall call = bench.Call(1, 1, 1, 9);
-  REQUIRE(bench.Submit(call).get()->misses == 1);
-  REQUIRE(bench.Submit(call).get()->hits == 1);
-  std::vector<LayerRecord> records;
-  bench.executor.Inspect([&](const LayerExecutor::View& view) {
-    const auto all = view.models.at(bench.id)->records.records();
-    records.assign(all.begin(), all.end());
-  });
-  REQUIRE(records.size() == 2);
-  CHECK(records[0].ended_by == EndedBy::kRead);
-  CHECK(records[0].misses == 1);
-  CHECK(records[1].ended_by == EndedBy::kCompute);
-  CHECK(records[1].hits == 1);
-  for (const LayerRecord& record : records) {
-    CHECK(record.layer == LayerIndex{1});
-    CHECK(record.calls == 1);
-    CHECK(record.rows == 1);
-    CHECK(record.compute.count() > 0);
-    CHECK(record.total == record.read_wait + record.compute + record.combine);
-  }
 }
 
 TEST_CASE("LayerExecutor: after Stop a model is handed back and a pin refused, neither waits",
