@@ -8,7 +8,8 @@ daemon="$2"
 demo="$3/demo-moe"
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 work="$(mktemp -d /tmp/moetier-python.XXXXXX)"
-trap 'rm -rf "$work"' EXIT
+# A Python that dies leaves its daemons, which would hold the caller's output open.
+trap 'pkill -KILL -f -- "--config $work/"; rm -rf "$work"' EXIT
 source "$root/tests/integration/ctl_checks.sh"
 source "$root/tests/integration/daemon_harness.sh"
 

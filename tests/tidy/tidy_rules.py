@@ -179,6 +179,17 @@ def check_no_throw(source):
             yield Finding(source.path, number, "the core never throws: return an Error")
 
 
+GENERATED_LITERAL = re.compile(r'\bGENERATE\(\s*"')
+
+
+def check_generated_literals(source):
+    """Catch2's GENERATE takes the first value's type: of literals it keeps references to arrays, and
+    a test then sees whatever lies there."""
+    for number, line in source.lines():
+        if source.path.endswith(CODE_SUFFIXES) and GENERATED_LITERAL.search(line):
+            yield Finding(source.path, number, "say the type: GENERATE(as<std::string>{}, ...)")
+
+
 # Headers that no FILE_SET can hold, with the reason.
 UNLISTED_HEADERS = (
     # Bodies of the vector kernels: they compile only with their file's instruction set.
@@ -207,7 +218,7 @@ def check_headers_listed(tree):
 
 
 FILE_RULES = (check_arrows, check_restricted_headers, check_header_guard, check_length,
-              check_machine_paths, check_unfinished, check_no_throw)
+              check_machine_paths, check_unfinished, check_no_throw, check_generated_literals)
 TREE_RULES = (check_headers_listed,)
 
 

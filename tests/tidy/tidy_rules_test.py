@@ -5,7 +5,7 @@ import sys
 import unittest
 
 from tidy_rules import (MAX_LINES, SourceFile, check_arrows, check_header_guard,
-                        check_headers_listed, check_length, check_machine_paths, check_no_throw,
+                        check_generated_literals, check_headers_listed, check_length, check_machine_paths, check_no_throw,
                         check_restricted_headers, check_tree, check_unfinished)
 
 
@@ -97,6 +97,11 @@ class TidyRules(unittest.TestCase):
         self.assertEqual(found(check_no_throw, "tiers/a.cc", "throw std::bad_alloc();"), [])
         self.assertEqual(found(check_no_throw, "tiers/a.cc", "// they throw it away\n"), [])
         self.assertEqual(found(check_no_throw, "config/config_yaml.cc", "throw Refusal{};\n"), [])
+
+    def test_literals_that_catch_would_keep_references_to_are_found(self):
+        for text, findings in (('GENERATE("a", "bc");', 1), ('GENERATE(as<std::string>{}, "a")', 0),
+                               ("GENERATE(1, 2)", 0)):
+            self.assertEqual(len(found(check_generated_literals, "tests/a.cc", text)), findings)
 
     def test_a_header_that_no_list_names_is_found(self):
         cmake = SourceFile("base/CMakeLists.txt", "moetier_library(base HEADERS a.h sub/c.h)")

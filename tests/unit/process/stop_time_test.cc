@@ -15,7 +15,8 @@
 namespace moetier {
 
 TEST_CASE("Stop: the daemon's grace ends well before systemd's", "[process]") {
-  const std::string unit = GENERATE("moetierd.service.in", "moetierd-user.service.in");
+  const std::string unit =
+      GENERATE(as<std::string>{}, "moetierd.service.in", "moetierd-user.service.in");
   std::ifstream file(std::string(MOETIER_UNITS) + "/" + unit);
   REQUIRE(file);
   constexpr std::string_view kKey = "TimeoutStopSec=";

@@ -83,7 +83,8 @@ TEST_CASE("Operator calls: what waits when the daemon stops is refused with DRAI
 TEST_CASE("Models: Load refuses a name that the configuration would refuse", "[rpc]") {
   RpcFixture fixture;
   const auto stub = v1::Models::NewStub(fixture.Connect());
-  const std::string name = GENERATE("", "a\nb", "a b", "\x1B[2J", std::string(65, 'x'));
+  const std::string name =
+      GENERATE(as<std::string>{}, "", "a\nb", "a b", "\x1B[2J", std::string(65, 'x'));
   v1::LoadModelRequest request;
   request.set_name(name);
   request.set_directory(fixture.folder.path());
