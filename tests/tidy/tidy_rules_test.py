@@ -4,9 +4,10 @@
 import sys
 import unittest
 
-from tidy_rules import (MAX_LINES, SourceFile, check_arrows, check_header_guard,
-                        check_generated_literals, check_headers_listed, check_length, check_machine_paths, check_no_throw,
-                        check_restricted_headers, check_tree, check_unfinished)
+from tidy_rules import (MAX_LINES, SourceFile, check_arrows, check_generated_literals,
+                        check_header_guard, check_headers_listed, check_length,
+                        check_machine_paths, check_no_throw, check_restricted_headers, check_tree,
+                        check_unfinished)
 
 
 def found(rule, path, text):
