@@ -1,5 +1,6 @@
 #include "tiers/residency_ledger.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -62,6 +63,7 @@ ResidencyLedger::ResidencyLedger(Options options, std::unordered_map<ExpertKey, 
   }
   layers_ = layers.size();
   free_.reserve(slots_.size());
+  unjoined_.reserve(slots_.size());
   for (uint32_t i = slot_count(); i > 0; --i) free_.push_back(SlotIndex{i - 1});
   counts_.free = slot_count();
 }
@@ -73,6 +75,7 @@ ResidencyLedger::~ResidencyLedger() = default;
 
 void ResidencyLedger::Step(const LedgerEvent& event, CommandList& out) {
   std::visit([&](const auto& each) { On(each, out); }, event);
+  if (first_waiting_ != nullptr) CancelGuessesFor(*first_waiting_, out);
 }
 
 void ResidencyLedger::On(const ReserveWave& event, CommandList& out) {
@@ -101,9 +104,10 @@ void ResidencyLedger::On(const ReleaseWave& event, CommandList& out) {
 void ResidencyLedger::On(const ReadLanded& event, CommandList& out) {
   const std::optional<SlotIndex> slot = Redeem(event.ticket);
   if (!slot) return;
-  if (At(*slot).state == SlotState::kLoading) return Land(*slot, out);
   const Key& key = At(At(*slot).key);
-  if (!key.slot && !key.quarantined) {
+  if (At(*slot).state == SlotState::kLoading) {
+    Land(*slot, out);
+  } else if (!key.slot && !key.quarantined) {
     KeepDrained(*slot);
   } else {
     Free(*slot);
@@ -116,11 +120,16 @@ void ResidencyLedger::On(const ReadEnded& event, CommandList& out) {
   if (!slot) return;
   const bool failed = event.why == ReadEnded::Why::kFailed;
   if (At(*slot).state == SlotState::kLoading) {
-    if (!failed) {
+    const bool waited_for = At(*slot).reservations > 0;
+    if (!failed && waited_for) {
       ++counts_.restarted_reads;
-      return StartReading(*slot, out);
+      return StartReading(*slot, Urgency::kDemand, out);
     }
-    Fail(*slot, out);
+    if (failed) {
+      Fail(*slot, out);
+    } else {
+      Forgo(*slot);
+    }
   } else {
     Key& key = At(At(*slot).key);
     // If it is being read again, that read decides.
@@ -196,14 +205,14 @@ void ResidencyLedger::GiveBack(Wave& wave) {
 }
 
 void ResidencyLedger::GrantWaiting(CommandList& out) {
-  while (first_waiting_ != nullptr && HasRoomFor(*first_waiting_)) {
+  while (first_waiting_ != nullptr && SlotsLacking(*first_waiting_) == 0) {
     Wave& wave = *first_waiting_;
     RemoveWaiting(wave);
     Grant(wave, out);
   }
 }
 
-bool ResidencyLedger::HasRoomFor(const Wave& wave) const {
+size_t ResidencyLedger::SlotsLacking(const Wave& wave) const {
   size_t needed = 0;
   size_t obtainable = free_.size() + evictable_;
   for (const Hold& hold : wave.holds) {
@@ -214,21 +223,24 @@ bool ResidencyLedger::HasRoomFor(const Wave& wave) const {
       --obtainable;  // the wave itself uses it
     }
   }
-  return needed <= obtainable;
+  return needed - std::min(needed, obtainable);
 }
 
 void ResidencyLedger::Grant(Wave& wave, CommandList& out) {
   wave.granted = true;
   ++counts_.granted_waves;
   // First all reservations on what is here, so that no victim is a key of the wave itself.
-  ReserveWhatIsHere(wave);
+  ReserveWhatIsHere(wave, out);
   for (Hold& hold : wave.holds) AnswerOrLoad(hold, out);
 }
 
-void ResidencyLedger::ReserveWhatIsHere(Wave& wave) {
+void ResidencyLedger::ReserveWhatIsHere(Wave& wave, CommandList& out) {
   const bool is_call = wave.tenure == Tenure::kCall;
   for (Hold& hold : wave.holds) {
-    if (const Key& key = At(hold.key); key.slot) Reserve(hold, *key.slot);
+    if (const Key& key = At(hold.key); key.slot) {
+      UseGuess(*key.slot, out);
+      Reserve(hold, *key.slot);
+    }
     if (is_call) policy_->Observe(hold.key, calls_granted_ / layers_, hold.heat);
   }
   if (is_call && wave.admission == Admission::kHot) ++calls_granted_;
@@ -263,7 +275,7 @@ void ResidencyLedger::AnswerOrLoad(Hold& hold, CommandList& out) {
 void ResidencyLedger::Reserve(Hold& hold, SlotIndex index) {
   Slot& slot = At(index);
   hold.slot = index;
-  if (IsEvictable(slot)) --evictable_;
+  LeaveVictims(slot);
   if (slot.reservations++ == 0) ++counts_.reserved;
   if (hold.wave->tenure == Tenure::kHeld && slot.held++ == 0) ++counts_.held;
 }
@@ -273,7 +285,7 @@ void ResidencyLedger::Unreserve(const Hold& hold) {
   MOE_CHECK(slot.reservations > 0, "slot {} is unreserved once too often", Raw(hold.slot));
   if (hold.wave->tenure == Tenure::kHeld && --slot.held == 0) --counts_.held;
   if (--slot.reservations == 0) --counts_.reserved;
-  if (IsEvictable(slot)) ++evictable_;
+  JoinVictims(slot);
 }
 
 void ResidencyLedger::AddWaiter(Hold& hold) {
@@ -300,7 +312,11 @@ void ResidencyLedger::CancelOrphans(const Wave& wave, CommandList& out) {
 // Queries
 // ----------------------------------------------------------------------------------------------
 
-LedgerCounts ResidencyLedger::counts() const { return counts_; }
+LedgerCounts ResidencyLedger::counts() const {
+  LedgerCounts counts = counts_;
+  counts.prefetching = static_cast<uint32_t>(unjoined_.size());
+  return counts;
+}
 
 SlotState ResidencyLedger::StateOf(const ExpertKey& key) const {
   const std::optional<SlotIndex> slot = SlotOf(key);
@@ -317,7 +333,9 @@ ResidencyLedger::SlotView ResidencyLedger::View(SlotIndex index) const {
   return {.state = slot.state,
           .generation = slot.generation,
           .reservations = slot.reservations,
-          .key = At(slot.key).name};
+          .key = At(slot.key).name,
+          .unused = slot.unused,
+          .expected = slot.expected};
 }
 
 bool ResidencyLedger::IsQuarantined(const ExpertKey& key) const {

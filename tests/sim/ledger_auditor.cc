@@ -16,8 +16,14 @@ void LedgerAuditor::Reserved(SizeClass size_class, const ReserveWave& event) {
   wave.unanswered = event.keys.size();
 }
 
+void LedgerAuditor::Stepping(const LedgerEvent& event) {
+  guessed_.reset();
+  if (const auto* guess = std::get_if<Prefetch>(&event)) guessed_ = guess->key;
+}
+
 void LedgerAuditor::Started(SizeClass size_class, const StartRead& start) {
   const SlotIndex slot = start.ticket.slot;
+  if (start.urgency == Urgency::kPrefetch) CheckStartedPrefetch(size_class, start);
   for (const FakeReader::Read& read : reader_.in_flight()) {
     if (read.size_class != size_class || read.ticket.slot != slot) continue;
     Report(fmt::format("slot {} is to be read into for {} while it is written for {}", Raw(slot),
@@ -30,6 +36,25 @@ void LedgerAuditor::Started(SizeClass size_class, const StartRead& start) {
       Report(fmt::format("slot {} is to be read into while wave {} uses it", Raw(slot), Raw(id)));
     }
   }
+}
+
+void LedgerAuditor::CheckStartedPrefetch(SizeClass size_class, const StartRead& start) {
+  if (guessed_ != start.key) {
+    Report(fmt::format("{} is prefetched and nobody asked for it", ToString(start.key)));
+  }
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class != size_class || !Lacks(wave)) continue;
+    Report(
+        fmt::format("{} is prefetched while wave {} waits for room", ToString(start.key), Raw(id)));
+  }
+}
+
+bool LedgerAuditor::Lacks(const WaveRecord& wave) const {
+  for (size_t i = 0; i < wave.keys.size(); ++i) {
+    if (wave.answers[i].answer != Answer::kNone) continue;
+    if (!IsOnItsWay(wave.size_class, wave.keys[i])) return true;
+  }
+  return false;
 }
 
 LedgerAuditor::WaveRecord* LedgerAuditor::Answerable(WaveId wave, uint32_t index) {
@@ -67,11 +92,13 @@ void LedgerAuditor::Answered(const KeyFailed& failed) {
 void LedgerAuditor::Check(SizeClass size_class, const ResidencyLedger& ledger) {
   CheckUsedBytes(size_class);
   CheckOrder(size_class);
+  CheckUrgency(size_class);
   last_answered_.reset();
   if (scope_ == Scope::kEffects) return;
   CheckSlots(size_class, ledger);
   CheckReservations(size_class, ledger);
   CheckQueue(size_class, ledger);
+  CheckPrefetches(ledger);
 }
 
 void LedgerAuditor::CheckUsedBytes(SizeClass size_class) {
@@ -102,6 +129,30 @@ void LedgerAuditor::CheckOrder(SizeClass size_class) {
       Report(fmt::format("wave {} was overtaken by wave {}", Raw(id), Raw(*last_answered_)));
     }
   }
+}
+
+// Waves are granted in order, and one that lacks nothing has been: what it waits for is demand.
+void LedgerAuditor::CheckUrgency(SizeClass size_class) {
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class != size_class) continue;
+    if (Lacks(wave)) return;
+    for (size_t i = 0; i < wave.keys.size(); ++i) {
+      if (wave.answers[i].answer != Answer::kNone) continue;
+      for (const FakeReader::Read& read : reader_.in_flight()) {
+        if (read.size_class != size_class || read.key != wave.keys[i] || read.cancelled) continue;
+        if (read.urgency == Urgency::kDemand) continue;
+        Report(fmt::format("wave {} waits for {}, which is read as a prefetch", Raw(id),
+                           ToString(read.key)));
+      }
+    }
+  }
+}
+
+const FakeReader::Read* LedgerAuditor::ReadInto(SizeClass size_class, SlotIndex slot) const {
+  for (const FakeReader::Read& read : reader_.in_flight()) {
+    if (read.size_class == size_class && read.ticket.slot == slot) return &read;
+  }
+  return nullptr;
 }
 
 bool LedgerAuditor::IsOnItsWay(SizeClass size_class, const ExpertKey& key) const {
@@ -167,7 +218,9 @@ void LedgerAuditor::CheckReservations(SizeClass size_class, const ResidencyLedge
   }
   for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
-    if (slot.state == SlotState::kLoading ? slot.reservations == 0
+    const FakeReader::Read* const read = ReadInto(size_class, SlotIndex{i});
+    const bool prefetch = read != nullptr && read->urgency == Urgency::kPrefetch;
+    if (slot.state == SlotState::kLoading ? (slot.reservations == 0) != prefetch
                                           : slot.reservations != holders[i]) {
       Report(fmt::format("slot {} has {} reservations and {} holders", i, slot.reservations,
                          holders[i]));
@@ -190,16 +243,45 @@ void LedgerAuditor::CheckQueue(SizeClass size_class, const ResidencyLedger& ledg
   const WaveRecord& first = *asked[counts.granted_waves];
   uint32_t needed = 0;
   uint32_t room = counts.free;
+  bool could_cancel = false;
   for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     const bool own = std::find(first.keys.begin(), first.keys.end(), slot.key) != first.keys.end();
-    if (slot.state == SlotState::kResident && slot.reservations == 0 && !own) ++room;
+    if (slot.reservations > 0 || own) continue;
+    if (slot.state == SlotState::kResident) ++room;
+    if (slot.state == SlotState::kLoading) could_cancel = true;
   }
   for (const ExpertKey& key : first.keys) {
     if (ledger.StateOf(key) == SlotState::kAbsent && !ledger.IsQuarantined(key)) ++needed;
   }
   if (needed <= room) {
     Report(fmt::format("the first wave waits for {} slots though {} can be had", needed, room));
+  }
+  if (could_cancel && needed > room + counts.draining) {
+    Report("the first wave waits while a prefetch that nobody waits for goes on");
+  }
+}
+
+// Each prefetch that was started is used, wasted, or still to be either.
+void LedgerAuditor::CheckPrefetches(const ResidencyLedger& ledger) {
+  const LedgerCounts counts = ledger.counts();
+  uint64_t unused = 0;
+  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+    const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
+    if (slot.unused) ++unused;
+    const bool live = slot.state == SlotState::kLoading || slot.state == SlotState::kResident;
+    if ((slot.unused || slot.expected) && !live) {
+      Report(fmt::format("slot {} holds nothing that could be used or expected", i));
+    }
+    if (slot.unused && slot.reservations > 0) {
+      Report(fmt::format("slot {} is reserved and counts as unused", i));
+    }
+  }
+  if (counts.prefetched != counts.prefetch_used + counts.prefetch_wasted + unused ||
+      counts.prefetch_late > counts.prefetch_used) {
+    Report(fmt::format("{} prefetches: {} used, {} of them late, {} wasted, {} left",
+                       counts.prefetched, counts.prefetch_used, counts.prefetch_late,
+                       counts.prefetch_wasted, unused));
   }
 }
 

@@ -73,6 +73,8 @@ void LedgerWorld::PlayOneEvent() {
   if (choice < 52) return EndSession(random_.Below(clients_));
   if (choice < 55) return RepeatOldCompletion();
   if (choice < 58) return LiftSome();
+  if (choice < 66) return GuessSome();
+  if (choice < 69) return DropSome();
   AdvanceReader(faults_);
 }
 
@@ -168,6 +170,22 @@ void LedgerWorld::LiftSome() {
   Step(size_class, LiftQuarantine{.key = keys[random_.Below(keys.size())]});
 }
 
+void LedgerWorld::GuessSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const ClassLimits& limits = limits_[Raw(size_class)];
+  const PrefetchRoom room = random_.Percent(70) ? PrefetchRoom::kEvict : PrefetchRoom::kFreeSlots;
+  const uint32_t count = random_.Between(1, std::min(4u, limits.slots));
+  for (const ExpertKey& key : ChooseKeys(limits, count)) {
+    Step(size_class, Prefetch{.key = key, .room = room});
+  }
+}
+
+void LedgerWorld::DropSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const ClassLimits& limits = limits_[Raw(size_class)];
+  Step(size_class, DropPrefetch{.key = ChooseKeys(limits, 1).front()});
+}
+
 void LedgerWorld::ComeToRest() {
   const bool clients_stay = random_.Percent(50);
   if (!clients_stay) {
@@ -201,6 +219,7 @@ void LedgerWorld::ComeToRest() {
 void LedgerWorld::Step(SizeClass size_class, const LedgerEvent& event) {
   ++steps_;
   commands_.clear();
+  auditor_->Stepping(event);
   port_->Step(size_class, event, commands_);
   for (const LedgerCommand& command : commands_) Obey(size_class, command);
   auditor_->Check(size_class, port_->ledger(size_class));
@@ -213,7 +232,15 @@ void LedgerWorld::Obey(SizeClass size_class, const LedgerCommand& command) {
                                           Raw(start->ticket.slot), limits_[Raw(size_class)].slots));
     }
     auditor_->Started(size_class, *start);
-    reader_->Start({.size_class = size_class, .ticket = start->ticket, .key = start->key});
+    reader_->Start({.size_class = size_class,
+                    .ticket = start->ticket,
+                    .key = start->key,
+                    .urgency = start->urgency});
+  } else if (const auto* promote = std::get_if<PromoteRead>(&command)) {
+    if (!reader_->Promote(size_class, promote->ticket)) {
+      auditor_->Report(fmt::format("what is no prefetch in flight is promoted, slot {}",
+                                   Raw(promote->ticket.slot)));
+    }
   } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
     if (!reader_->Cancel(size_class, cancel->ticket)) {
       auditor_->Report(fmt::format("a read that is not in flight is cancelled, slot {}",

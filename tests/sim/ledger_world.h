@@ -46,6 +46,8 @@ class LedgerWorld {
   void AdvanceReader(const FakeReader::Faults& faults);
   void RepeatOldCompletion();
   void LiftSome();
+  void GuessSome();
+  void DropSome();
   // Faults are over: every wave must be answered and every slot come back.
   void ComeToRest();
 

@@ -49,6 +49,12 @@ void LedgerScript::End(const Ticket& ticket, ReadEnded::Why why) {
 
 void LedgerScript::Lift(uint32_t key) { Step(LiftQuarantine{.key = TestKey(key)}); }
 
+void LedgerScript::Guess(uint32_t key, PrefetchRoom room) {
+  Step(Prefetch{.key = TestKey(key), .room = room});
+}
+
+void LedgerScript::Drop(uint32_t key) { Step(DropPrefetch{.key = TestKey(key)}); }
+
 Resolution LedgerScript::Use(uint32_t key, Admission admission) {
   const WaveId wave = Reserve({key}, {.admission = admission});
   if (!Ready(wave, 0)) Land(ReadOf(key));
@@ -65,6 +71,10 @@ Ticket LedgerScript::ReadOf(uint32_t key) const {
 
 bool LedgerScript::WasCancelled(const Ticket& ticket) const {
   return std::find(cancelled_.begin(), cancelled_.end(), ticket) != cancelled_.end();
+}
+
+bool LedgerScript::WasPromoted(const Ticket& ticket) const {
+  return std::find(promoted_.begin(), promoted_.end(), ticket) != promoted_.end();
 }
 
 std::optional<KeyReady> LedgerScript::Ready(WaveId wave, uint32_t index) const {
@@ -88,6 +98,8 @@ void LedgerScript::Step(const LedgerEvent& event) {
     if (const auto* start = std::get_if<StartRead>(&command)) {
       ++started_;
       reads_.insert_or_assign(start->key, start->ticket);
+    } else if (const auto* promote = std::get_if<PromoteRead>(&command)) {
+      promoted_.push_back(promote->ticket);
     } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
       cancelled_.push_back(cancel->ticket);
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {

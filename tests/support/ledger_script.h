@@ -41,6 +41,8 @@ class LedgerScript {
   void End(const Ticket& ticket, ReadEnded::Why why);
   void Fail(const Ticket& ticket) { End(ticket, ReadEnded::Why::kFailed); }
   void Lift(uint32_t key);
+  void Guess(uint32_t key, PrefetchRoom room = PrefetchRoom::kEvict);
+  void Drop(uint32_t key);
 
   // Reserves the key alone, lands it if it has to be read, and releases it: one use.
   Resolution Use(uint32_t key, Admission admission = Admission::kHot);
@@ -50,6 +52,7 @@ class LedgerScript {
   [[nodiscard]] size_t reads_started() const { return started_; }
   [[nodiscard]] const CommandList& last_commands() const { return commands_; }
   [[nodiscard]] bool WasCancelled(const Ticket& ticket) const;
+  [[nodiscard]] bool WasPromoted(const Ticket& ticket) const;
   // How the wave's key was answered; empty while it was not.
   [[nodiscard]] std::optional<KeyReady> Ready(WaveId wave, uint32_t index) const;
   [[nodiscard]] bool Failed(WaveId wave, uint32_t index) const;
@@ -65,6 +68,7 @@ class LedgerScript {
   uint64_t last_wave_ = 0;
   size_t started_ = 0;
   std::map<ExpertKey, Ticket> reads_;
+  std::vector<Ticket> promoted_;
   std::vector<Ticket> cancelled_;
   std::map<std::pair<WaveId, uint32_t>, KeyReady> ready_;
   std::vector<std::pair<WaveId, uint32_t>> failed_;
