@@ -204,6 +204,16 @@ class VictimFreedBeforeDrain final : public WaveWatchingPort {
   }
 };
 
+// Knows nothing of copies that read a slot.
+class CopiedSlotReused final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    if (std::holds_alternative<HoldKey>(event) || std::holds_alternative<UnholdKey>(event)) return;
+    LedgerPort::Step(size_class, event, out);
+  }
+};
+
 // Every eighth wave is put behind the one that comes after it.
 class WaveOvertakes final : public LedgerPort {
  public:
@@ -261,6 +271,8 @@ std::string_view CanaryName(Canary canary) {
       return "victim freed before drain";
     case Canary::kWaveOvertakes:
       return "wave overtakes";
+    case Canary::kCopiedSlotReused:
+      return "copied slot reused";
   }
   return "unknown";
 }
@@ -290,6 +302,8 @@ std::unique_ptr<LedgerPort> MakePort(Canary canary,
       return std::make_unique<VictimFreedBeforeDrain>(std::move(ledgers));
     case Canary::kWaveOvertakes:
       return std::make_unique<WaveOvertakes>(std::move(ledgers));
+    case Canary::kCopiedSlotReused:
+      return std::make_unique<CopiedSlotReused>(std::move(ledgers));
   }
   return std::make_unique<LedgerPort>(std::move(ledgers));
 }

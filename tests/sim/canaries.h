@@ -22,6 +22,7 @@ enum class Canary : uint8_t {
   kWaveWithoutReservation,
   kVictimFreedBeforeDrain,
   kWaveOvertakes,
+  kCopiedSlotReused,
 };
 
 inline constexpr Canary kAllCanaries[] = {
@@ -30,6 +31,7 @@ inline constexpr Canary kAllCanaries[] = {
     Canary::kWaiterDropped,           Canary::kClassMixUp,
     Canary::kWaveWithoutReservation,  Canary::kVictimFreedBeforeDrain,
     Canary::kLeaseLeakedOnSessionEnd, Canary::kWaveOvertakes,
+    Canary::kCopiedSlotReused,
 };
 
 std::string_view CanaryName(Canary canary);

@@ -66,6 +66,7 @@ void LedgerAuditor::Answered(const KeyFailed& failed) {
 
 void LedgerAuditor::Check(SizeClass size_class, const ResidencyLedger& ledger) {
   CheckUsedBytes(size_class);
+  CheckCopiedBytes(size_class);
   CheckOrder(size_class);
   last_answered_.reset();
   if (scope_ == Scope::kEffects) return;
@@ -86,6 +87,15 @@ void LedgerAuditor::CheckUsedBytes(SizeClass size_class) {
                          ToString(wave.keys[i]), stamp.whole ? "the" : "not all",
                          ToString(stamp.key)));
     }
+  }
+}
+
+void LedgerAuditor::CheckCopiedBytes(SizeClass size_class) {
+  for (const auto& [key, slot] : copies_[size_class]) {
+    const Stamp& stamp = reader_.Memory(size_class, slot);
+    if (stamp.whole && stamp.key == key) continue;
+    Report(fmt::format("slot {} is copied as {}, and has {} bytes of {}", Raw(slot), ToString(key),
+                       stamp.whole ? "the" : "not all", ToString(stamp.key)));
   }
 }
 
@@ -165,6 +175,7 @@ void LedgerAuditor::CheckReservations(SizeClass size_class, const ResidencyLedge
       if (key.answer == Answer::kReady) ++holders[Raw(key.slot)];
     }
   }
+  for (const auto& [key, slot] : copies_[size_class]) ++holders[Raw(slot)];
   for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     if (slot.state == SlotState::kLoading ? slot.reservations == 0

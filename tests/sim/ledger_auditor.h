@@ -45,6 +45,14 @@ class LedgerAuditor {
   void Reserved(SizeClass size_class, const ReserveWave& event);
   void Released(WaveId wave) { waves_.erase(wave); }
   void Failed(const ExpertKey& key) { failed_.insert(key); }
+  // A copy out of the key's slot, which is resident, begins and ends.
+  void CopyBegan(SizeClass size_class, const ExpertKey& key, SlotIndex slot) {
+    copies_[size_class].emplace(key, slot);
+  }
+  void CopyEnded(SizeClass size_class, const ExpertKey& key) {
+    auto& copies = copies_[size_class];
+    copies.erase(copies.find(key));
+  }
 
   // Commands of the step, one by one, before they are obeyed.
   void Started(SizeClass size_class, const StartRead& start);
@@ -66,6 +74,7 @@ class LedgerAuditor {
   // The wave, if the answer may be: known, in range, not answered before.
   WaveRecord* Answerable(WaveId wave, uint32_t index);
   void CheckUsedBytes(SizeClass size_class);
+  void CheckCopiedBytes(SizeClass size_class);
   void CheckOrder(SizeClass size_class);
   void CheckSlots(SizeClass size_class, const ResidencyLedger& ledger);
   void CheckReservations(SizeClass size_class, const ResidencyLedger& ledger);
@@ -75,6 +84,7 @@ class LedgerAuditor {
   const FakeReader& reader_;
   const Scope scope_;
   Waves waves_;
+  std::map<SizeClass, std::multimap<ExpertKey, SlotIndex>> copies_;  // under way
   std::set<ExpertKey> failed_;           // keys that failed once at least
   std::optional<WaveId> last_answered_;  // of this step, the newest wave
   std::optional<std::string> breach_;

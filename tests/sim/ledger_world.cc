@@ -73,6 +73,9 @@ void LedgerWorld::PlayOneEvent() {
   if (choice < 52) return EndSession(random_.Below(clients_));
   if (choice < 55) return RepeatOldCompletion();
   if (choice < 58) return LiftSome();
+  if (choice < 63) return BeginCopy();
+  if (choice < 68) return EndCopy();
+  if (choice < 70) return DropSome();
   AdvanceReader(faults_);
 }
 
@@ -168,7 +171,34 @@ void LedgerWorld::LiftSome() {
   Step(size_class, LiftQuarantine{.key = keys[random_.Below(keys.size())]});
 }
 
+void LedgerWorld::BeginCopy() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const SlotIndex slot{random_.Below(limits_[Raw(size_class)].slots)};
+  const ResidencyLedger::SlotView view = port_->ledger(size_class).View(slot);
+  if (view.state != SlotState::kResident) return;
+  copies_.push_back({.size_class = size_class, .key = view.key});
+  auditor_->CopyBegan(size_class, view.key, slot);
+  Step(size_class, HoldKey{.key = view.key});
+}
+
+void LedgerWorld::EndCopy() {
+  if (copies_.empty()) return;
+  const size_t chosen = random_.Below(static_cast<uint32_t>(copies_.size()));
+  const Copy copy = copies_[chosen];
+  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  if (random_.Percent(60)) Step(copy.size_class, DropKey{.key = copy.key});
+  auditor_->CopyEnded(copy.size_class, copy.key);
+  Step(copy.size_class, UnholdKey{.key = copy.key});
+}
+
+void LedgerWorld::DropSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const std::vector<ExpertKey>& keys = limits_[Raw(size_class)].keys;
+  Step(size_class, DropKey{.key = keys[random_.Below(static_cast<uint32_t>(keys.size()))]});
+}
+
 void LedgerWorld::ComeToRest() {
+  while (!copies_.empty() && !auditor_->breach()) EndCopy();
   const bool clients_stay = random_.Percent(50);
   if (!clients_stay) {
     for (uint32_t client = 0; client < clients_; ++client) EndSession(client);

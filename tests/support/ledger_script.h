@@ -41,6 +41,9 @@ class LedgerScript {
   void End(const Ticket& ticket, ReadEnded::Why why);
   void Fail(const Ticket& ticket) { End(ticket, ReadEnded::Why::kFailed); }
   void Lift(uint32_t key);
+  void Hold(uint32_t key);
+  void Unhold(uint32_t key);
+  void Drop(uint32_t key);
 
   // Reserves the key alone, lands it if it has to be read, and releases it: one use.
   Resolution Use(uint32_t key, Admission admission = Admission::kHot);
