@@ -145,6 +145,29 @@ void ResidencyLedger::On(const LiftQuarantine& event, CommandList& /*out*/) {
   key.quarantined = false;
 }
 
+void ResidencyLedger::On(const HoldKey& event, CommandList& /*out*/) {
+  const Key& key = At(IndexOf(event.key));
+  MOE_CHECK(key.slot && At(*key.slot).state == SlotState::kResident, "{} is held, not resident",
+            ToString(event.key));
+  Reserve(*key.slot);
+}
+
+void ResidencyLedger::On(const UnholdKey& event, CommandList& out) {
+  const Key& key = At(IndexOf(event.key));
+  MOE_CHECK(key.slot, "{} is not held", ToString(event.key));
+  Unreserve(*key.slot);
+  GrantWaiting(out);
+}
+
+void ResidencyLedger::On(const DropKey& event, CommandList& out) {
+  const Key& key = At(IndexOf(event.key));
+  if (!key.slot || At(*key.slot).state != SlotState::kResident) return;
+  At(*key.slot).dropped = true;
+  if (!IsEvictable(At(*key.slot))) return;
+  GiveUp(*key.slot);
+  GrantWaiting(out);
+}
+
 // Waves
 // ------------------------------------------------------------------------------------------------
 
@@ -275,17 +298,14 @@ void ResidencyLedger::AnswerOrLoad(Hold& hold, CommandList& out) {
 void ResidencyLedger::Reserve(Hold& hold, SlotIndex index) {
   Slot& slot = At(index);
   hold.slot = index;
-  LeaveVictims(slot);
-  if (slot.reservations++ == 0) ++counts_.reserved;
+  Reserve(index);
   if (hold.wave->tenure == Tenure::kHeld && slot.held++ == 0) ++counts_.held;
 }
 
 void ResidencyLedger::Unreserve(const Hold& hold) {
   Slot& slot = At(hold.slot);
-  MOE_CHECK(slot.reservations > 0, "slot {} is unreserved once too often", Raw(hold.slot));
   if (hold.wave->tenure == Tenure::kHeld && --slot.held == 0) --counts_.held;
-  if (--slot.reservations == 0) --counts_.reserved;
-  JoinVictims(slot);
+  Unreserve(hold.slot);
 }
 
 void ResidencyLedger::AddWaiter(Hold& hold) {

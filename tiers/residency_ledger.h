@@ -86,8 +86,21 @@ struct Prefetch {
 struct DropPrefetch {
   ExpertKey key;
 };
+// The resident key's bytes are being copied to another tier: its slot stays until as many UnholdKey
+// have come. Neither is a use.
+struct HoldKey {
+  ExpertKey key;
+};
+struct UnholdKey {
+  ExpertKey key;
+};
+// Another tier has the key's bytes: its slot is given up as soon as nobody reserves or holds it.
+// Nothing if it is not resident.
+struct DropKey {
+  ExpertKey key;
+};
 using LedgerEvent = std::variant<ReserveWave, ReleaseWave, ReadLanded, ReadEnded, LiftQuarantine,
-                                 Prefetch, DropPrefetch>;
+                                 Prefetch, DropPrefetch, HoldKey, UnholdKey, DropKey>;
 
 // Commands. ---------------------------------------------------------------------------------------
 struct StartRead {
@@ -138,6 +151,8 @@ using CommandList = std::vector<LedgerCommand>;
 //                                              unreserved host memory has no readers to wait for
 // * and of a prefetch that no wave has joined: DropPrefetch, or a waiting wave lacks room.
 //
+// DropKey takes the arrow of an eviction, at once or when the last reservation goes (GiveUp).
+//
 // A draining slot belongs to no key: whoever wants the key meanwhile gets another slot. If the read
 // lands after all and nobody has loaded the key again, the slot becomes resident at the cold end.
 enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDraining };
@@ -161,6 +176,7 @@ struct LedgerCounts {
   uint64_t misses = 0;
   uint64_t failed = 0;  // quarantined already
   uint64_t evictions = 0;
+  uint64_t dropped = 0;  // given up by DropKey
   uint64_t cancelled_reads = 0;
   uint64_t restarted_reads = 0;  // ended as cancelled though nobody had cancelled them
   uint64_t kept_reads = 0;       // landed after their cancel and were kept
@@ -256,6 +272,7 @@ class ResidencyLedger final {
     uint32_t held = 0;      // of the reservations: by waves of Tenure::kHeld
     bool unused = false;    // prefetched, and no wave has named it yet
     bool expected = false;  // see Prefetch
+    bool dropped = false;   // given up when the last reservation goes
     Hold* first_waiter = nullptr;
   };
   struct Key {
@@ -277,6 +294,9 @@ class ResidencyLedger final {
   void On(const LiftQuarantine& event, CommandList& out);
   void On(const Prefetch& event, CommandList& out);
   void On(const DropPrefetch& event, CommandList& out);
+  void On(const HoldKey& event, CommandList& out);
+  void On(const UnholdKey& event, CommandList& out);
+  void On(const DropKey& event, CommandList& out);
 
   // Waves.
   Wave& NewWave(const ReserveWave& event);
@@ -289,6 +309,8 @@ class ResidencyLedger final {
   void AnswerOrLoad(Hold& hold, CommandList& out);
   void Reserve(Hold& hold, SlotIndex index);
   void Unreserve(const Hold& hold);
+  void Reserve(SlotIndex index);
+  void Unreserve(SlotIndex index);
   void AddWaiter(Hold& hold);
   void RemoveWaiter(const Hold& hold);
   void CancelOrphans(const Wave& wave, CommandList& out);
@@ -307,6 +329,8 @@ class ResidencyLedger final {
   enum class Victims : uint8_t { kUnexpected, kAll };
   SlotIndex TakeSlot(Victims victims);
   void Evict(SlotIndex index);
+  void GiveUp(SlotIndex index);
+  void Vacate(SlotIndex index);
   void Load(Hold& hold, CommandList& out);
   void Occupy(SlotIndex index, KeyIndex key, Admission admission);
   void StartReading(SlotIndex index, Urgency urgency, CommandList& out);

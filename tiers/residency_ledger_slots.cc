@@ -1,4 +1,5 @@
-// The arrows of ResidencyLedger's slots: how one is taken, loaded, landed, drained and freed.
+// The arrows of ResidencyLedger's slots: how one is reserved, taken, loaded, landed, drained, given
+// up and freed.
 
 #include <utility>
 
@@ -45,16 +46,40 @@ SlotIndex ResidencyLedger::TakeSlot(Victims victims) {
   return taken;
 }
 
+void ResidencyLedger::Reserve(SlotIndex index) {
+  Slot& slot = At(index);
+  LeaveVictims(slot);
+  if (slot.reservations++ == 0) ++counts_.reserved;
+}
+
+void ResidencyLedger::Unreserve(SlotIndex index) {
+  Slot& slot = At(index);
+  MOE_CHECK(slot.reservations > 0, "slot {} is unreserved once too often", Raw(index));
+  if (--slot.reservations == 0) --counts_.reserved;
+  JoinVictims(slot);
+  if (IsEvictable(slot) && slot.dropped) GiveUp(index);
+}
+
 void ResidencyLedger::Evict(SlotIndex index) {
+  ++counts_.evictions;
+  Vacate(index);
+}
+
+void ResidencyLedger::GiveUp(SlotIndex index) {
+  ++counts_.dropped;
+  Vacate(index);
+}
+
+void ResidencyLedger::Vacate(SlotIndex index) {
   Slot& slot = At(index);
   MOE_CHECK(IsEvictable(slot), "slot {} is evicted in state {} with {} reservations", Raw(index),
             static_cast<int>(slot.state), slot.reservations);
   At(slot.key).slot.reset();  // the flag goes first
   LeaveVictims(slot);
   WasteGuess(index);
+  slot.dropped = false;
   SetState(slot, SlotState::kEvicting);
   policy_->Remove(index);
-  ++counts_.evictions;
   Free(index);
 }
 

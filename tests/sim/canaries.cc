@@ -204,6 +204,16 @@ class VictimFreedBeforeDrain final : public WaveWatchingPort {
   }
 };
 
+// Knows nothing of copies that read a slot.
+class CopiedSlotReused final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    if (std::holds_alternative<HoldKey>(event) || std::holds_alternative<UnholdKey>(event)) return;
+    LedgerPort::Step(size_class, event, out);
+  }
+};
+
 // Every eighth wave is put behind the one that comes after it.
 class WaveOvertakes final : public LedgerPort {
  public:
@@ -349,6 +359,8 @@ std::string_view CanaryName(Canary canary) {
       return "late joiner not told";
     case Canary::kPromotionLost:
       return "promotion lost";
+    case Canary::kCopiedSlotReused:
+      return "copied slot reused";
   }
   return "unknown";
 }
@@ -386,6 +398,8 @@ std::unique_ptr<LedgerPort> MakePort(Canary canary,
       return std::make_unique<LateJoinerNotTold>(std::move(ledgers));
     case Canary::kPromotionLost:
       return std::make_unique<PromotionLost>(std::move(ledgers));
+    case Canary::kCopiedSlotReused:
+      return std::make_unique<CopiedSlotReused>(std::move(ledgers));
   }
   return std::make_unique<LedgerPort>(std::move(ledgers));
 }

@@ -91,6 +91,7 @@ void LedgerAuditor::Answered(const KeyFailed& failed) {
 
 void LedgerAuditor::Check(SizeClass size_class, const ResidencyLedger& ledger) {
   CheckUsedBytes(size_class);
+  CheckCopiedBytes(size_class);
   CheckOrder(size_class);
   CheckUrgency(size_class);
   last_answered_.reset();
@@ -98,7 +99,7 @@ void LedgerAuditor::Check(SizeClass size_class, const ResidencyLedger& ledger) {
   CheckSlots(size_class, ledger);
   CheckReservations(size_class, ledger);
   CheckQueue(size_class, ledger);
-  CheckPrefetches(ledger);
+  CheckPrefetches(size_class, ledger);
 }
 
 void LedgerAuditor::CheckUsedBytes(SizeClass size_class) {
@@ -113,6 +114,15 @@ void LedgerAuditor::CheckUsedBytes(SizeClass size_class) {
                          ToString(wave.keys[i]), stamp.whole ? "the" : "not all",
                          ToString(stamp.key)));
     }
+  }
+}
+
+void LedgerAuditor::CheckCopiedBytes(SizeClass size_class) {
+  for (const auto& [key, slot] : copies_[size_class]) {
+    const Stamp& stamp = reader_.Memory(size_class, slot);
+    if (stamp.whole && stamp.key == key) continue;
+    Report(fmt::format("slot {} is copied as {}, and has {} bytes of {}", Raw(slot), ToString(key),
+                       stamp.whole ? "the" : "not all", ToString(stamp.key)));
   }
 }
 
@@ -216,6 +226,7 @@ void LedgerAuditor::CheckReservations(SizeClass size_class, const ResidencyLedge
       if (key.answer == Answer::kReady) ++holders[Raw(key.slot)];
     }
   }
+  for (const auto& [key, slot] : copies_[size_class]) ++holders[Raw(slot)];
   for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     const FakeReader::Read* const read = ReadInto(size_class, SlotIndex{i});
@@ -263,7 +274,7 @@ void LedgerAuditor::CheckQueue(SizeClass size_class, const ResidencyLedger& ledg
 }
 
 // Each prefetch that was started is used, wasted, or still to be either.
-void LedgerAuditor::CheckPrefetches(const ResidencyLedger& ledger) {
+void LedgerAuditor::CheckPrefetches(SizeClass size_class, const ResidencyLedger& ledger) {
   const LedgerCounts counts = ledger.counts();
   uint64_t unused = 0;
   for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
@@ -273,7 +284,11 @@ void LedgerAuditor::CheckPrefetches(const ResidencyLedger& ledger) {
     if ((slot.unused || slot.expected) && !live) {
       Report(fmt::format("slot {} holds nothing that could be used or expected", i));
     }
-    if (slot.unused && slot.reservations > 0) {
+    // A copy to another tier is no use.
+    const auto copies =
+        std::count_if(copies_[size_class].begin(), copies_[size_class].end(),
+                      [i](const auto& copy) { return copy.second == SlotIndex{i}; });
+    if (slot.unused && slot.reservations > static_cast<uint32_t>(copies)) {
       Report(fmt::format("slot {} is reserved and counts as unused", i));
     }
   }

@@ -46,6 +46,14 @@ class LedgerAuditor {
   void Reserved(SizeClass size_class, const ReserveWave& event);
   void Released(WaveId wave) { waves_.erase(wave); }
   void Failed(const ExpertKey& key) { failed_.insert(key); }
+  // A copy out of the key's slot, which is resident, begins and ends.
+  void CopyBegan(SizeClass size_class, const ExpertKey& key, SlotIndex slot) {
+    copies_[size_class].emplace(key, slot);
+  }
+  void CopyEnded(SizeClass size_class, const ExpertKey& key) {
+    auto& copies = copies_[size_class];
+    copies.erase(copies.find(key));
+  }
 
   // Commands of the step, one by one, before they are obeyed.
   void Started(SizeClass size_class, const StartRead& start);
@@ -68,12 +76,13 @@ class LedgerAuditor {
   WaveRecord* Answerable(WaveId wave, uint32_t index);
   void CheckStartedPrefetch(SizeClass size_class, const StartRead& start);
   void CheckUsedBytes(SizeClass size_class);
+  void CheckCopiedBytes(SizeClass size_class);
   void CheckOrder(SizeClass size_class);
   void CheckUrgency(SizeClass size_class);
   void CheckSlots(SizeClass size_class, const ResidencyLedger& ledger);
   void CheckReservations(SizeClass size_class, const ResidencyLedger& ledger);
   void CheckQueue(SizeClass size_class, const ResidencyLedger& ledger);
-  void CheckPrefetches(const ResidencyLedger& ledger);
+  void CheckPrefetches(SizeClass size_class, const ResidencyLedger& ledger);
   [[nodiscard]] const FakeReader::Read* ReadInto(SizeClass size_class, SlotIndex slot) const;
   // Keys that the wave is not told of yet and that are not on their way.
   [[nodiscard]] bool Lacks(const WaveRecord& wave) const;
@@ -82,6 +91,7 @@ class LedgerAuditor {
   const FakeReader& reader_;
   const Scope scope_;
   Waves waves_;
+  std::map<SizeClass, std::multimap<ExpertKey, SlotIndex>> copies_;  // under way
   std::set<ExpertKey> failed_;           // keys that failed once at least
   std::optional<ExpertKey> guessed_;     // in this step
   std::optional<WaveId> last_answered_;  // of this step, the newest wave

@@ -74,7 +74,10 @@ void LedgerWorld::PlayOneEvent() {
   if (choice < 55) return RepeatOldCompletion();
   if (choice < 58) return LiftSome();
   if (choice < 66) return GuessSome();
-  if (choice < 69) return DropSome();
+  if (choice < 69) return StopGuessingSome();
+  if (choice < 74) return BeginCopy();
+  if (choice < 79) return EndCopy();
+  if (choice < 81) return DropSome();
   AdvanceReader(faults_);
 }
 
@@ -180,13 +183,40 @@ void LedgerWorld::GuessSome() {
   }
 }
 
-void LedgerWorld::DropSome() {
+void LedgerWorld::StopGuessingSome() {
   const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
   const ClassLimits& limits = limits_[Raw(size_class)];
   Step(size_class, DropPrefetch{.key = ChooseKeys(limits, 1).front()});
 }
 
+void LedgerWorld::BeginCopy() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const SlotIndex slot{random_.Below(limits_[Raw(size_class)].slots)};
+  const ResidencyLedger::SlotView view = port_->ledger(size_class).View(slot);
+  if (view.state != SlotState::kResident) return;
+  copies_.push_back({.size_class = size_class, .key = view.key});
+  auditor_->CopyBegan(size_class, view.key, slot);
+  Step(size_class, HoldKey{.key = view.key});
+}
+
+void LedgerWorld::EndCopy() {
+  if (copies_.empty()) return;
+  const size_t chosen = random_.Below(static_cast<uint32_t>(copies_.size()));
+  const Copy copy = copies_[chosen];
+  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  if (random_.Percent(60)) Step(copy.size_class, DropKey{.key = copy.key});
+  auditor_->CopyEnded(copy.size_class, copy.key);
+  Step(copy.size_class, UnholdKey{.key = copy.key});
+}
+
+void LedgerWorld::DropSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const std::vector<ExpertKey>& keys = limits_[Raw(size_class)].keys;
+  Step(size_class, DropKey{.key = keys[random_.Below(static_cast<uint32_t>(keys.size()))]});
+}
+
 void LedgerWorld::ComeToRest() {
+  while (!copies_.empty() && !auditor_->breach()) EndCopy();
   const bool clients_stay = random_.Percent(50);
   if (!clients_stay) {
     for (uint32_t client = 0; client < clients_; ++client) EndSession(client);

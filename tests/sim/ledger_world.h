@@ -28,6 +28,10 @@ class LedgerWorld {
   [[nodiscard]] uint64_t steps() const { return steps_; }
 
  private:
+  struct Copy {
+    SizeClass size_class{};
+    ExpertKey key;
+  };
   // What one size class of this world allows, so that progress is always possible.
   struct ClassLimits {
     std::vector<ExpertKey> keys;
@@ -47,6 +51,10 @@ class LedgerWorld {
   void RepeatOldCompletion();
   void LiftSome();
   void GuessSome();
+  void StopGuessingSome();
+  // Another tier copies a resident expert, and may have it in the end.
+  void BeginCopy();
+  void EndCopy();
   void DropSome();
   // Faults are over: every wave must be answered and every slot come back.
   void ComeToRest();
@@ -64,6 +72,7 @@ class LedgerWorld {
   std::unique_ptr<LedgerAuditor> auditor_;
   uint32_t clients_ = 1;
   std::map<WaveId, uint32_t> owner_;  // client of each wave that is not released
+  std::vector<Copy> copies_;          // under way, to another tier
   std::vector<FakeReader::Completion> past_;
   CommandList commands_;
   uint64_t last_wave_ = 0;

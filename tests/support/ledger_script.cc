@@ -48,12 +48,15 @@ void LedgerScript::End(const Ticket& ticket, ReadEnded::Why why) {
 }
 
 void LedgerScript::Lift(uint32_t key) { Step(LiftQuarantine{.key = TestKey(key)}); }
+void LedgerScript::Hold(uint32_t key) { Step(HoldKey{.key = TestKey(key)}); }
+void LedgerScript::Unhold(uint32_t key) { Step(UnholdKey{.key = TestKey(key)}); }
+void LedgerScript::Drop(uint32_t key) { Step(DropKey{.key = TestKey(key)}); }
 
 void LedgerScript::Guess(uint32_t key, PrefetchRoom room) {
   Step(Prefetch{.key = TestKey(key), .room = room});
 }
 
-void LedgerScript::Drop(uint32_t key) { Step(DropPrefetch{.key = TestKey(key)}); }
+void LedgerScript::StopGuessing(uint32_t key) { Step(DropPrefetch{.key = TestKey(key)}); }
 
 Resolution LedgerScript::Use(uint32_t key, Admission admission) {
   const WaveId wave = Reserve({key}, {.admission = admission});

@@ -42,6 +42,9 @@ class LedgerScript {
   void Fail(const Ticket& ticket) { End(ticket, ReadEnded::Why::kFailed); }
   void Lift(uint32_t key);
   void Guess(uint32_t key, PrefetchRoom room = PrefetchRoom::kEvict);
+  void StopGuessing(uint32_t key);
+  void Hold(uint32_t key);
+  void Unhold(uint32_t key);
   void Drop(uint32_t key);
 
   // Reserves the key alone, lands it if it has to be read, and releases it: one use.

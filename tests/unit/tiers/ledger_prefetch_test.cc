@@ -97,7 +97,7 @@ TEST_CASE("ResidencyLedger: a prefetch does not evict what is expected itself", 
   CHECK(script.counts().prefetch_refused == 1);
   CHECK(script.IsResident(0));
   CHECK(script.IsResident(1));
-  script.Drop(0);
+  script.StopGuessing(0);
   script.Guess(2);
   CHECK_FALSE(script.IsResident(0));
 }
@@ -119,7 +119,7 @@ TEST_CASE("ResidencyLedger: a wave evicts the expected last", "[tiers]") {
 TEST_CASE("ResidencyLedger: a dropped prefetch that no wave has joined is cancelled", "[tiers]") {
   LedgerScript script({.slot_count = 2});
   script.Guess(0);
-  script.Drop(0);
+  script.StopGuessing(0);
   CHECK(script.WasCancelled(script.ReadOf(0)));
   CHECK(script.counts().draining == 1);
   CHECK(script.counts().prefetch_wasted == 1);
@@ -131,7 +131,7 @@ TEST_CASE("ResidencyLedger: a dropped prefetch that a wave has joined goes on", 
   LedgerScript script({.slot_count = 2});
   script.Guess(0);
   const WaveId wave = script.Reserve({0});
-  script.Drop(0);
+  script.StopGuessing(0);
   CHECK_FALSE(script.WasCancelled(script.ReadOf(0)));
   script.Land(script.ReadOf(0));
   CHECK(script.Ready(wave, 0));
@@ -142,7 +142,7 @@ TEST_CASE("ResidencyLedger: a dropped prefetch that a waiting wave names goes on
   script.Guess(0);
   const WaveId first = script.Reserve({1});
   const WaveId waiting = script.Reserve({0, 2});
-  script.Drop(0);
+  script.StopGuessing(0);
   CHECK_FALSE(script.WasCancelled(script.ReadOf(0)));
   script.Land(script.ReadOf(1));
   script.Release(first);
@@ -211,7 +211,7 @@ TEST_CASE("ResidencyLedger: a prefetch adds no heat", "[tiers]") {
   script.Use(1);
   for (int i = 0; i < 9; ++i) {
     script.Guess(0);
-    script.Drop(0);
+    script.StopGuessing(0);
   }
   script.Use(2);
   CHECK_FALSE(script.IsResident(0));
@@ -224,7 +224,7 @@ TEST_CASE("ResidencyLedger: an unused prefetch that is dropped is evicted before
   script.Use(0);
   script.Guess(1);
   script.Land(script.ReadOf(1));
-  script.Drop(1);
+  script.StopGuessing(1);
   CHECK(script.IsResident(1));
   script.Use(2);
   CHECK(script.IsResident(0));

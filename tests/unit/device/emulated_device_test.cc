@@ -1,0 +1,315 @@
+#include "tiers/device/emulated_device.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <vector>
+
+#include "tests/support/synthetic_model.h"
+
+namespace moetier {
+namespace {
+
+using testing::SyntheticModel;
+
+// Keeps what a device says; waits end after ten seconds.
+class Record final : public DeviceListener {
+ public:
+  void OnCopy(const CopyDone& done) override {
+    MutexLock lock(mu_);
+    copies_.push_back(done);
+    changed_.notify_all();
+  }
+  void OnRun(const RunDone& done) override {
+    MutexLock lock(mu_);
+    runs_.push_back(done);
+    changed_.notify_all();
+  }
+  void OnDeviceLost(const Error& why) override {
+    MutexLock lock(mu_);
+    losses_.push_back(why);
+  }
+
+  std::vector<CopyDone> Copies(size_t count) { return Await(copies_, count); }
+  std::vector<RunDone> Runs(size_t count) { return Await(runs_, count); }
+  std::vector<Error> losses() {
+    MutexLock lock(mu_);
+    return losses_;
+  }
+
+ private:
+  template <typename T>
+  std::vector<T> Await(std::vector<T>& list, size_t count) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    MutexLock lock(mu_);
+    while (list.size() < count && changed_.wait_until(mu_, end) == std::cv_status::no_timeout) {
+    }
+    return list;
+  }
+
+  Mutex mu_;
+  ConditionVariable changed_;
+  std::vector<CopyDone> copies_;
+  std::vector<RunDone> runs_;
+  std::vector<Error> losses_;
+};
+
+// Time passes when the device waits, and only then.
+class SteppedClock final : public Clock {
+ public:
+  [[nodiscard]] TimePoint Now() const override { return now_.load(); }
+  void WaitUntil(TimePoint at) {
+    if (at > now_.load()) now_.store(at);
+  }
+
+ private:
+  std::atomic<TimePoint> now_{TimePoint{}};
+};
+
+// A device whose arena has four slots a size class of the synthetic model.
+class Bench {
+ public:
+  explicit Bench(EmulatedDevice::Options options = {})
+      : device(Fill(std::move(options)), clock, kernels) {
+    for (const SizeClassGeometry& each : model.geometry().size_classes) {
+      plan.regions.push_back(
+          {.slot_bytes = each.slot_bytes, .slots = 4, .offset = plan.total.count()});
+      plan.total += each.slot_bytes * 4;
+    }
+    arena = device.Allocate(plan, "vram").value();
+    device.Start(record);
+  }
+  ~Bench() { device.Stop(); }
+
+  EmulatedDevice::Options Fill(EmulatedDevice::Options options) {
+    if (options.budget == Bytes()) options.budget = 64_MiB;
+    if (!options.wait_until) options.wait_until = [this](TimePoint at) { clock.WaitUntil(at); };
+    return options;
+  }
+  // What EmulatedDevice::Options has by default is the host's time.
+  static EmulatedDevice::Options Stepped() {
+    EmulatedDevice::Options options;
+    options.wait_until = nullptr;
+    return options;
+  }
+
+  [[nodiscard]] DeviceAddress Slot(uint32_t slot) const {
+    return arena->Slot(SizeClass{0}, SlotIndex{slot});
+  }
+  std::vector<std::byte> ReadBack(uint64_t id, uint32_t slot, size_t bytes) {
+    std::vector<std::byte> out(bytes);
+    const size_t before = copies++;
+    device.Copy(CopyId{id}, CopyOut{.from = Slot(slot), .to = out});
+    CHECK(record.Copies(before + 1).back().outcome == DeviceOutcome::kDone);
+    return out;
+  }
+
+  DeviceOutcome Compute(const DeviceTask& task) {
+    device.Run(RunId{++runs}, {task});
+    const std::vector<RunDone> done = record.Runs(runs);
+    return done.size() == runs ? done.back().outcome : DeviceOutcome::kCancelled;
+  }
+
+  SteppedClock clock;
+  SyntheticModel model{{.experts = 4, .hidden = 64, .ffn = 64}};
+  kernels::ExpertKernels kernels =
+      kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
+  Record record;
+  EmulatedDevice device;
+  ArenaPlan plan;
+  std::unique_ptr<DeviceArena> arena;
+  size_t copies = 0;  // whose completions were awaited
+  size_t runs = 0;
+};
+
+std::vector<std::byte> Pattern(size_t bytes, uint8_t first) {
+  std::vector<std::byte> pattern(bytes);
+  for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(first + i);
+  return pattern;
+}
+
+// A call's rows and the tasks of its picks, each pick an expert of its own result.
+struct Work {
+  Work(SyntheticModel& model, LayerIndex layer_index, uint32_t rows)
+      : layer(*model.geometry().Find(layer_index)), call(model.MakeCall(layer_index, rows, 2, 5)) {
+    const uint32_t hidden = layer.shape.hidden;
+    inputs.Resize(rows, hidden);
+    for (uint32_t row = 0; row < rows; ++row) {
+      inputs.PutRow(row, std::span(call.hidden).subspan(size_t{row} * hidden, hidden));
+      tokens.push_back(inputs.row(row));
+    }
+    results.resize(size_t{rows} * AlignUp(hidden, 32));
+    for (uint32_t row = 0; row < rows; ++row)
+      y.push_back(results.data() + row * AlignUp(hidden, 32));
+  }
+  DeviceTask Task(std::variant<DeviceAddress, const std::byte*> expert) {
+    return {
+        .shape = &layer.shape, .layout = &layer.record, .record = expert, .tokens = tokens, .y = y};
+  }
+
+  const LayerGeometry& layer;
+  LayerCall call;
+  kernels::ActivationRows inputs;
+  std::vector<kernels::ActivationRow> tokens;
+  std::vector<float> results;
+  std::vector<float*> y;
+};
+
+}  // namespace
+
+TEST_CASE("EmulatedDevice: what is copied in comes out again, in the order of the copies",
+          "[device]") {
+  Bench bench(Bench::Stepped());
+  const std::vector<std::byte> first = Pattern(4096, 1);
+  const std::vector<std::byte> second = Pattern(4096, 77);
+  std::vector<std::byte> out(4096);
+  bench.device.Copy(CopyId{1}, CopyIn{.from = first, .to = bench.Slot(2)});
+  bench.device.Copy(CopyId{2}, CopyOut{.from = bench.Slot(2), .to = out});
+  bench.device.Copy(CopyId{3}, CopyIn{.from = second, .to = bench.Slot(2)});
+  const std::vector<CopyDone> done = bench.record.Copies(3);
+  REQUIRE(done.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(done[i].id == CopyId{i + 1});
+    CHECK(done[i].outcome == DeviceOutcome::kDone);
+  }
+  CHECK(out == first);
+  bench.copies = 3;
+  CHECK(bench.ReadBack(4, 2, 4096) == second);
+}
+
+TEST_CASE("EmulatedDevice: a copy takes the latency and its bytes at the set rate", "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  options.copy_rate = 1e9;
+  options.copy_latency = std::chrono::microseconds(30);
+  Bench bench(options);
+  const std::vector<std::byte> bytes = Pattern(4000, 0);
+  bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
+  bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(1)});
+  REQUIRE(bench.record.Copies(2).size() == 2);
+  CHECK(bench.clock.Now() - TimePoint{} == std::chrono::microseconds(2 * (30 + 4)));
+}
+
+TEST_CASE("EmulatedDevice: a run has the reference's bits from a slot and from RAM", "[device]") {
+  Bench bench(Bench::Stepped());
+  for (const uint32_t rows : {1u, 3u, 19u}) {
+    const LayerIndex layer{2};
+    Work work(bench.model, layer, rows);
+    const Extent extent = bench.model.Locate(layer, ExpertIndex{3});
+    const std::span<std::byte> record = bench.model.file().subspan(extent.offset, extent.bytes);
+    bench.device.Copy(CopyId{rows}, CopyIn{.from = record, .to = bench.Slot(1)});
+    REQUIRE(bench.record.Copies(++bench.copies).back().outcome == DeviceOutcome::kDone);
+
+    // One pick of weight 1 makes the reference's sum the expert's own output.
+    LayerCall alone = work.call;
+    alone.top_k = 1;
+    alone.experts.assign(rows, 3);
+    alone.weights.assign(rows, 1.0f);
+    const std::vector<float> expected = bench.model.Reference(alone);
+    const size_t hidden = work.layer.shape.hidden;
+    const auto outputs = [&] {
+      std::vector<float> all;
+      for (const float* y : work.y) all.insert(all.end(), y, y + hidden);
+      return all;
+    };
+    CHECK(bench.Compute(work.Task(bench.Slot(1))) == DeviceOutcome::kDone);
+    CHECK(outputs() == expected);
+    std::fill(work.results.begin(), work.results.end(), 0.0f);
+    CHECK(bench.Compute(work.Task(static_cast<const std::byte*>(record.data()))) ==
+          DeviceOutcome::kDone);
+    CHECK(outputs() == expected);
+  }
+}
+
+TEST_CASE("EmulatedDevice: a cancelled copy that has not begun writes nothing", "[device]") {
+  // The first copy waits for the test, so that the second is still queued when it is cancelled.
+  std::promise<void> go_on;
+  std::shared_future<void> released = go_on.get_future().share();
+  EmulatedDevice::Options options;
+  options.wait_until = [released](TimePoint) { released.wait(); };
+  Bench bench(options);
+  const std::vector<std::byte> bytes = Pattern(512, 9);
+  const std::vector<std::byte> other = Pattern(512, 100);
+  bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
+  bench.device.Copy(CopyId{2}, CopyIn{.from = other, .to = bench.Slot(0)});
+  bench.device.CancelCopy(CopyId{2});
+  bench.device.CancelCopy(CopyId{99});  // none such
+  go_on.set_value();
+  const std::vector<CopyDone> done = bench.record.Copies(2);
+  REQUIRE(done.size() == 2);
+  CHECK(done[1].outcome == DeviceOutcome::kCancelled);
+  bench.copies = 2;
+  CHECK(bench.ReadBack(3, 0, 512) == bytes);
+}
+
+TEST_CASE("EmulatedDevice: a copy told to fail fails alone", "[device]") {
+  Bench bench(Bench::Stepped());
+  bench.device.FailCopies(1);
+  const std::vector<std::byte> bytes = Pattern(512, 9);
+  bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
+  bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(0)});
+  const std::vector<CopyDone> done = bench.record.Copies(2);
+  REQUIRE(done.size() == 2);
+  CHECK(done[0].outcome == DeviceOutcome::kFailed);
+  CHECK(done[1].outcome == DeviceOutcome::kDone);
+  CHECK(bench.record.losses().empty());
+}
+
+TEST_CASE("EmulatedDevice: a lost device says so once and fails all that comes", "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  options.lost_after = 2;
+  Bench bench(options);
+  const std::vector<std::byte> bytes = Pattern(512, 9);
+  for (uint64_t i = 1; i <= 4; ++i) {
+    bench.device.Copy(CopyId{i}, CopyIn{.from = bytes, .to = bench.Slot(0)});
+  }
+  const std::vector<CopyDone> done = bench.record.Copies(4);
+  REQUIRE(done.size() == 4);
+  CHECK(done[0].outcome == DeviceOutcome::kDone);
+  for (size_t i = 1; i < 4; ++i) CHECK(done[i].outcome == DeviceOutcome::kFailed);
+  Work work(bench.model, LayerIndex{1}, 1);
+  CHECK(bench.Compute(work.Task(bench.Slot(0))) == DeviceOutcome::kFailed);
+  bench.device.Lose("again");
+  REQUIRE(bench.record.losses().size() == 1);
+  CHECK_THAT(bench.record.losses()[0].message,
+             Catch::Equals("device emulated0 is lost: after 2 copies and runs, as "
+                           "devices[].lost_after says"));
+}
+
+TEST_CASE("EmulatedDevice: arenas share the budget and give it back", "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  options.budget = 1_MiB;
+  Bench bench(options);
+  const Bytes left = bench.device.free();
+  CHECK(left == 1_MiB - bench.plan.total);
+  ArenaPlan large;
+  large.regions.push_back({.slot_bytes = 4_KiB, .slots = 256, .offset = 0});
+  large.total = 1_MiB;
+  const auto refused = bench.device.Allocate(large, "models[b].vram");
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kNoRoom);
+  CHECK_THAT(refused.error().message,
+             Catch::StartsWith("models[b].vram: 1.00 MiB do not fit in device emulated0"));
+  CHECK(bench.device.free() == left);
+  bench.arena.reset();
+  CHECK(bench.device.free() == 1_MiB);
+  CHECK(bench.device.Allocate(large, "models[b].vram").has_value());
+}
+
+TEST_CASE("EmulatedDevice: Stop answers all that is unfinished", "[device]") {
+  std::promise<void> go_on;
+  std::shared_future<void> released = go_on.get_future().share();
+  EmulatedDevice::Options options;
+  options.wait_until = [released](TimePoint) { released.wait(); };
+  Bench bench(options);
+  const std::vector<std::byte> bytes = Pattern(512, 9);
+  for (uint64_t i = 1; i <= 5; ++i) {
+    bench.device.Copy(CopyId{i}, CopyIn{.from = bytes, .to = bench.Slot(0)});
+  }
+  std::jthread release([&] { go_on.set_value(); });
+  bench.device.Stop();
+  const std::vector<CopyDone> done = bench.record.Copies(5);
+  REQUIRE(done.size() == 5);
+  for (const CopyDone& each : done) CHECK(each.outcome != DeviceOutcome::kFailed);
+}
+
+}  // namespace moetier

@@ -1,0 +1,130 @@
+#ifndef MOETIER_TIERS_DEVICE_DEVICE_H_
+#define MOETIER_TIERS_DEVICE_DEVICE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "kernels/activation_rows.h"
+#include "kernels/expert_shape.h"
+#include "kernels/layout.h"
+#include "tiers/arena_plan.h"
+
+namespace moetier {
+
+// A place in a device's memory, which only the device can read and write.
+enum class DeviceAddress : uint64_t {};
+
+enum class CopyId : uint64_t {};
+enum class RunId : uint64_t {};
+
+// How a piece of a device's work ended. kFailed: the destination holds anything.
+enum class DeviceOutcome : uint8_t { kDone, kCancelled, kFailed };
+
+// One record from RAM into a slot, or from a slot into RAM. What it reads stays as it is, and what
+// it writes is the device's, until its completion.
+struct CopyIn {
+  std::span<const std::byte> from;
+  DeviceAddress to{};
+};
+struct CopyOut {
+  DeviceAddress from{};
+  std::span<std::byte> to;
+};
+using DeviceCopy = std::variant<CopyIn, CopyOut>;
+
+// One expert over the rows that picked it, as LaneTask: y[i] receives the expert's output for
+// tokens[i], [hidden] f32 with room for whole units of 32, without the router weight. The record
+// lies in a slot of the device, or in RAM that it reads over its link (zero-copy). All that is
+// pointed to lives and stays as it is until the run's completion.
+struct DeviceTask {
+  const kernels::ExpertShape* shape = nullptr;
+  const kernels::RecordLayout* layout = nullptr;
+  std::variant<DeviceAddress, const std::byte*> record;
+  std::span<const kernels::ActivationRow> tokens;
+  std::span<float* const> y;
+};
+
+struct CopyDone {
+  CopyId id{};
+  DeviceOutcome outcome = DeviceOutcome::kDone;
+};
+struct RunDone {
+  RunId id{};
+  DeviceOutcome outcome = DeviceOutcome::kDone;
+  std::chrono::nanoseconds busy{0};  // what the run took on the device, without waiting for others
+};
+
+// Called on the device's own threads, copies' one at a time and runs' one at a time; must not
+// block.
+class DeviceListener {
+ public:
+  virtual ~DeviceListener() = default;
+  virtual void OnCopy(const CopyDone& done) = 0;
+  virtual void OnRun(const RunDone& done) = 0;
+  // The device does not come back, and its memory is gone. Once; all that is unfinished or comes
+  // later ends with kFailed, some of it perhaps before this is called.
+  virtual void OnDeviceLost(const Error& why) = 0;
+};
+
+// What is fixed about a device. Rates are bytes a second.
+struct DeviceDescription {
+  std::string kind;  // "emulated"
+  std::string name;  // the configuration's, or what the device says it is
+  Bytes budget;      // of its memory, for experts
+  double memory_rate = 0;
+  double link_rate = 0;
+  std::chrono::nanoseconds copy_latency{0};
+  std::chrono::nanoseconds hand_off{0};  // from Run to the start of a run
+};
+
+// Slots in a device's memory, one region a size class. Threads: immutable. Lifetime: its device
+// outlives it; the destructor gives the memory back, and no copy or run may touch it any more.
+class DeviceArena {
+ public:
+  virtual ~DeviceArena() = default;
+  [[nodiscard]] virtual DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const = 0;
+  [[nodiscard]] virtual Bytes size() const = 0;
+};
+
+// A processor with memory of its own: holds experts in slots, has records copied in and out, and
+// computes experts. Every copy and run completes exactly once. Copies run one after another in
+// their order; so do runs. A copy and a run have no order: whoever needs one waits for completions.
+// Threads:  every method from any thread, the listener's included; Start and Stop from the owner's.
+// Lifetime: between Start and Stop it may call the listener; arenas go before it.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual void Start(DeviceListener& listener) = 0;
+  // Ends what is unfinished with kCancelled and returns after the last completion. Idempotent.
+  virtual void Stop() = 0;
+
+  [[nodiscard]] virtual const DeviceDescription& description() const = 0;
+  // Of the budget, not taken by arenas.
+  [[nodiscard]] virtual Bytes free() const = 0;
+  // kExhausted when the budget has no room, kUnavailable when the device is lost. `what` is the
+  // budget's name in messages.
+  virtual Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& plan,
+                                                        std::string_view what) = 0;
+
+  // `id` is the caller's, unique among its unfinished copies.
+  virtual void Copy(CopyId id, const DeviceCopy& copy) = 0;
+  // Asks for an early end; the completion still comes, kDone or kCancelled.
+  virtual void CancelCopy(CopyId id) = 0;
+  // At least one task; `id` is the caller's, unique among its unfinished runs.
+  virtual void Run(RunId id, std::vector<DeviceTask> tasks) = 0;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_TIERS_DEVICE_DEVICE_H_
