@@ -58,10 +58,10 @@ TEST_CASE("Operator calls: pins and a verify that take long hold up no unload", 
 }
 
 TEST_CASE("Operator calls: what waits when the daemon stops is refused with DRAINING", "[rpc]") {
-  AdminWorker worker("rpc-test");
   std::promise<void> begun;
   std::promise<void> go_on;
   std::promise<Reason> waited;
+  AdminWorker worker("rpc-test");  // the last: its work uses the promises until it has ended
   REQUIRE(worker
               .Run([&](const Status&) {
                 begun.set_value();
