@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/support/device_bench.h"
+#include "tests/support/random.h"
 
 namespace moetier {
 namespace {
@@ -213,6 +214,54 @@ TEST_CASE("LayerExecutor: a device that is lost at any moment costs no call and 
     const uint64_t before = bench.Lane(LaneKind::kGpu).experts;
     bench.Run(Forced(bench.Pick(1, {0, 1}), kGpuLane));
     CHECK(bench.Lane(LaneKind::kGpu).experts == before);
+  }
+}
+
+TEST_CASE("LayerExecutor: whatever fails when, bits are right and nothing stays reserved",
+          "[scheduling]") {
+  constexpr std::array<const char*, 5> kPolicies = {"lru", "clock", "lfu:4:10", "heat:5", "static"};
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    DeviceBench::Options options;
+    options.ram = 19 + random.Below(40);
+    options.vram = 10 + random.Below(60);
+    options.policy = kPolicies[random.Below(kPolicies.size())];
+    options.vram_policy = kPolicies[random.Below(kPolicies.size())];
+    options.admission = random.Percent(70) ? VramAdmission::kAlways : VramAdmission::kSecondTouch;
+    options.lost_after = random.Percent(40) ? 1 + random.Below(120) : 0;
+    DeviceBench bench(options);
+    std::vector<LayerCall> calls;
+    std::vector<std::future<Result<LayerOutput>>> answers;
+    for (uint32_t i = 0; i < 50; ++i) {
+      const uint16_t layer = std::array<uint16_t, 3>{1, 2, 4}[random.Below(3)];
+      const uint32_t rows = random.Percent(10) ? 9 + random.Below(60) : random.Between(1, 3);
+      LayerCall call = bench.Call(layer, rows, random.Between(1, 4), seed * 1000 + i);
+      if (random.Percent(40)) call.forced_lane = random.Below(kLaneKinds);
+      if (random.Percent(15)) bench.device.FailCopies(random.Between(1, 4));
+      calls.push_back(call);
+      answers.push_back(bench.Submit(std::move(call)));
+      if (random.Percent(30)) answers.back().wait();
+    }
+    for (size_t i = 0; i < calls.size(); ++i) {
+      INFO("call " << i);
+      const Result<LayerOutput> answer = answers[i].get();
+      REQUIRE(answer.has_value());
+      REQUIRE(answer->output == bench.model.Reference(calls[i]));
+    }
+    bench.Settle();
+    bench.executor.Inspect([&](const LayerExecutor::View& view) {
+      const LoadedModel& model = *view.models.at(bench.id);
+      for (uint8_t i = 0; i < 2; ++i) {
+        const LedgerCounts ram = model.ledgers[i]->counts();
+        const LedgerCounts vram = model.vram->ledger(SizeClass{i}).counts();
+        CHECK(ram.reserved + ram.loading + ram.draining + ram.granted_waves + ram.waiting_waves ==
+              0);
+        CHECK(vram.reserved + vram.loading + vram.draining + vram.granted_waves +
+                  vram.waiting_waves ==
+              0);
+      }
+    });
   }
 }
 
