@@ -36,6 +36,9 @@ struct TcpConfig {
 enum class VerifyOnLanding : uint8_t { kAlways, kFirst, kNever };
 enum class ExactMode : uint8_t { kStall };  // a miss waits for its read; nothing is masked
 
+// Which experts computed from RAM are copied to a device's memory.
+enum class VramAdmissionChoice : uint8_t { kAlways, kSecondTouch };
+
 struct ModelConfig {
   std::string name;  // letters, digits, `.`, `_`, `-`; unique
   std::string path;  // a store directory, made by `moetierctl import`; absolute once loaded
@@ -43,6 +46,9 @@ struct ModelConfig {
   std::string policy = "lru";  // a name of tiers/eviction_policy.h; the syntax is checked
   VerifyOnLanding verify_on_landing = VerifyOnLanding::kFirst;
   ExactMode exact = ExactMode::kStall;
+  std::optional<MemoryBudget> vram = Percent{100};  // none: no experts on the device
+  std::string vram_policy = "lru";
+  VramAdmissionChoice vram_admission = VramAdmissionChoice::kAlways;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
@@ -72,6 +78,17 @@ struct NvmeConfig {
   ReadMode mode = ReadMode::kAuto;
   uint32_t queue_depth = 32;  // reads in flight
   friend bool operator==(const NvmeConfig&, const NvmeConfig&) = default;
+};
+
+// A device without hardware: host memory, a thread that copies, one that computes with the CPU's
+// kernels.
+struct DeviceConfig {
+  std::string name = "emulated0";
+  Bytes budget;              // of its memory; above 0
+  Bytes copy_rate = 16_GiB;  // a second, either way
+  uint32_t copy_latency_us = 20;
+  uint32_t lost_after = 0;  // copies and runs; 0: never
+  friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
 // kAuto locks where the host lets it and names the fallback; kYes refuses to start without.
@@ -117,6 +134,7 @@ struct DaemonConfig {
   std::vector<std::string> model_roots;  // a client's Load may name only paths below these
   CpuConfig cpu;
   NvmeConfig nvme;
+  std::vector<DeviceConfig> devices;  // at most one
   MemoryConfig memory;
   LimitsConfig limits;
   FastLaneConfig fast_lane;

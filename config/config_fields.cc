@@ -147,6 +147,18 @@ Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place
       kMemoryBudgetForm);
 }
 
+Result<std::optional<MemoryBudget>> ParseVram(std::string_view text, const ConfigPlace& place) {
+  if (text == "none") return std::optional<MemoryBudget>();
+  ASSIGN_OR_RETURN(MemoryBudget budget, ParseBudget(text, place));
+  return std::optional<MemoryBudget>(std::move(budget));
+}
+
+Result<std::string> ParseDeviceKind(std::string_view text, const ConfigPlace& place) {
+  constexpr std::array<std::string_view, 1> kKinds = {"emulated"};
+  if (text == kKinds[0]) return std::string(text);
+  return RefuseChoice(text, kKinds, place);
+}
+
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place) {
   if (IsModelName(text)) return std::string(text);
   return place.Refuse(fmt::format("{} is not a model name", Quoted(text)), kModelNameRule);

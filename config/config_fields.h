@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ Result<uint32_t> ParseFileMode(std::string_view text, const ConfigPlace& place);
 Result<Bytes> ParseByteLimit(std::string_view text, Bytes least, Bytes most,
                              const ConfigPlace& place);
 Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place);
+Result<std::optional<MemoryBudget>> ParseVram(std::string_view text, const ConfigPlace& place);
+Result<std::string> ParseDeviceKind(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseAbsolutePath(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseAddress(std::string_view text, const ConfigPlace& place);

@@ -15,6 +15,9 @@ constexpr std::array<std::pair<std::string_view, VerifyOnLanding>, 3> kVerifyCho
      {"never", VerifyOnLanding::kNever}}};
 constexpr std::array<std::pair<std::string_view, ExactMode>, 1> kExactChoices = {
     {{"stall", ExactMode::kStall}}};
+constexpr std::array<std::pair<std::string_view, VramAdmissionChoice>, 2> kAdmissionChoices = {
+    {{"always", VramAdmissionChoice::kAlways},
+     {"second_touch", VramAdmissionChoice::kSecondTouch}}};
 constexpr std::array<std::pair<std::string_view, ArenaKind>, 2> kArenaChoices = {
     {{"private", ArenaKind::kPrivate}, {"shared", ArenaKind::kShared}}};
 
@@ -118,13 +121,18 @@ Status ReadModel(const ConfigNode& node, const ConfigPlace& place, DaemonConfig&
       ConfigField{"verify_on_landing",
                   Choice<VerifyOnLanding>(model.verify_on_landing, kVerifyChoices)},
       ConfigField{"exact", Choice<ExactMode>(model.exact, kExactChoices)},
+      ConfigField{"vram", Into(model.vram, "a size, a share or none", ParseVram)},
+      ConfigField{"vram_policy", Into(model.vram_policy, "a policy", ParsePolicy)},
+      ConfigField{"vram_admission",
+                  Choice<VramAdmissionChoice>(model.vram_admission, kAdmissionChoices)},
   };
   RETURN_IF_ERROR(ReadMap(node, place, fields));
   for (const auto& [key, value] : {std::pair{"name", &model.name}, {"path", &model.path}}) {
     if (value->empty()) {
       return place.Refuse(fmt::format("`{}` is missing", key),
                           "name and path, and what is "
-                          "optional: ram, policy, verify_on_landing, exact");
+                          "optional: ram, policy, verify_on_landing, exact, vram, vram_policy, "
+                          "vram_admission");
     }
   }
   const auto twin = std::ranges::find(config.models, model.name, &ModelConfig::name);
@@ -179,6 +187,31 @@ Status ReadNvme(const ConfigNode& node, const ConfigPlace& place, NvmeConfig& nv
   return ReadMap(node, place, fields);
 }
 
+Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig& config) {
+  DeviceConfig device;
+  std::string kind;
+  const auto size = [](std::string_view text, const ConfigPlace& here) {
+    return ParseByteLimit(text, 1_KiB, 1024_GiB, here);
+  };
+  const std::array fields = {
+      ConfigField{"kind", Into(kind, "emulated", ParseDeviceKind)},
+      ConfigField{"name", Into(device.name, "a name", ParseModelName)},
+      ConfigField{"budget", Into(device.budget, "a size", size)},
+      ConfigField{"copy_rate", Into(device.copy_rate, "a size, a second", size)},
+      ConfigField{"copy_latency_us", Count(device.copy_latency_us, 0, 1000000)},
+      ConfigField{"lost_after", Count(device.lost_after, 0, UINT32_MAX)},
+  };
+  RETURN_IF_ERROR(ReadMap(node, place, fields));
+  if (kind.empty() || device.budget == Bytes()) {
+    return place.Refuse(fmt::format("`{}` is missing", kind.empty() ? "kind" : "budget"),
+                        "kind and budget, and what is optional: name, copy_rate, copy_latency_us, "
+                        "lost_after");
+  }
+  if (!config.devices.empty()) return place.Refuse("a second device", "one device");
+  config.devices.push_back(std::move(device));
+  return Ok();
+}
+
 Status ReadMemory(const ConfigNode& node, const ConfigPlace& place, MemoryConfig& memory) {
   const std::array fields = {
       ConfigField{"arena", Choice<ArenaKind>(memory.arena, kArenaChoices)},
@@ -227,6 +260,9 @@ Status ReadLog(const ConfigNode& node, const ConfigPlace& place, LogLevel& level
 Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_name) {
   ASSIGN_OR_RETURN(const ConfigNode root, ReadYaml(text, file_name));
   DaemonConfig config;
+  const Read read_device = [&config](const ConfigNode& node, const ConfigPlace& place) {
+    return ReadDevice(node, place, config);
+  };
   const std::array fields = {
       ConfigField{"state_directory", Path(config.state_directory)},
       ConfigField{"socket", Section(config.socket, ReadSocket)},
@@ -236,6 +272,7 @@ Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_
       ConfigField{"cpu", Section(config.cpu, ReadCpu)},
       ConfigField{"nvme", Section(config.nvme, ReadNvme)},
       ConfigField{"memory", Section(config.memory, ReadMemory)},
+      ConfigField{"devices", ListOf("a list of devices", read_device)},
       ConfigField{"limits", Section(config.limits, ReadLimits)},
       ConfigField{"fastlane", Section(config.fast_lane, ReadFastLane)},
       ConfigField{"log", Section(config.log_level, ReadLog)},

@@ -70,6 +70,28 @@ LandingCheck CheckFor(VerifyOnLanding verify) {
   return LandingCheck::kFirst;
 }
 
+VramAdmission AdmissionFor(VramAdmissionChoice choice) {
+  switch (choice) {
+    case VramAdmissionChoice::kAlways:
+      return VramAdmission::kAlways;
+    case VramAdmissionChoice::kSecondTouch:
+      return VramAdmission::kSecondTouch;
+  }
+  return VramAdmission::kAlways;
+}
+
+EmulatedDevice::Options DeviceOptions(const DeviceConfig& device, const ArenaOptions& memory) {
+  EmulatedDevice::Options options;
+  options.name = device.name;
+  options.budget = device.budget;
+  options.copy_rate = static_cast<double>(device.copy_rate.count());
+  options.copy_latency = std::chrono::microseconds(device.copy_latency_us);
+  options.lost_after = device.lost_after;
+  options.memory = memory;
+  options.memory.memory = ArenaMemory::kPrivate;  // no engine maps a device's memory
+  return options;
+}
+
 // Beside the gRPC socket, so that one directory's rights hold for both.
 std::string FastLanePath(const DaemonConfig& config) {
   return config.socket.path + MOETIER_WIRE_SOCKET;
@@ -89,6 +111,9 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
       config.memory.arena == ArenaKind::kShared ? ArenaMemory::kShared : ArenaMemory::kPrivate;
   options.arena.pages = config.memory.huge_pages ? PageSize::kTransparent : PageSize::kSmall;
   options.arena.pinning = PinningFor(config.memory.lock);
+  if (!config.devices.empty()) {
+    options.device = DeviceOptions(config.devices.front(), options.arena);
+  }
   options.executor.max_queued_calls = config.limits.queue;
   options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
   return options;
@@ -101,6 +126,9 @@ ModelOptions ModelOptionsFor(const ModelConfig& model) {
   options.ram = model.ram;
   options.policy = model.policy;
   options.landing_check = CheckFor(model.verify_on_landing);
+  options.vram = model.vram;
+  options.vram_policy = model.vram_policy;
+  options.vram_admission = AdmissionFor(model.vram_admission);
   return options;
 }
 

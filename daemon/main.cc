@@ -123,6 +123,7 @@ class Reloader {
     fixed("cpu", next.cpu == running_.cpu);
     fixed("nvme", next.nvme == running_.nvme);
     fixed("memory", next.memory == running_.memory);
+    fixed("devices", next.devices == running_.devices);
     fixed("limits", next.limits == running_.limits);
     fixed("fastlane", next.fast_lane == running_.fast_lane);
     fixed("watchdog", next.watchdog == running_.watchdog);

@@ -272,26 +272,27 @@ void ResidencyLedger::ReserveWhatIsHere(Wave& wave, CommandList& out) {
 void ResidencyLedger::AnswerOrLoad(Hold& hold, CommandList& out) {
   const Key& key = At(hold.key);
   const Wave& wave = *hold.wave;
+  const uint64_t counted = wave.tenure == Tenure::kCall ? 1 : 0;
   if (key.quarantined) {
     hold.state = Hold::State::kFailed;
-    ++counts_.failed;
+    counts_.failed += counted;
     out.push_back(KeyFailed{.wave = wave.id, .index = hold.index});
     return;
   }
   if (!key.slot) {
     hold.resolution = Resolution::kMiss;
-    ++counts_.misses;
+    counts_.misses += counted;
     return Load(hold, out);
   }
   if (wave.admission == Admission::kHot) policy_->Touch(*key.slot);
   if (At(*key.slot).state == SlotState::kLoading) {
     hold.resolution = Resolution::kInFlight;
-    ++counts_.in_flight;
+    counts_.in_flight += counted;
     return AddWaiter(hold);
   }
   hold.resolution = Resolution::kHit;
   hold.state = Hold::State::kReady;
-  ++counts_.hits;
+  counts_.hits += counted;
   out.push_back(KeyReady{wave.id, hold.index, hold.slot, hold.resolution});
 }
 

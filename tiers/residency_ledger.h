@@ -170,7 +170,7 @@ struct LedgerCounts {
   uint32_t waiting_waves = 0;
   uint32_t granted_waves = 0;  // not yet released
   uint32_t quarantined = 0;    // keys
-  // Per (wave, key), as it stood at the grant.
+  // Per (wave of Tenure::kCall, key), as it stood at the grant.
   uint64_t hits = 0;
   uint64_t in_flight = 0;  // late: the read was under way for another wave
   uint64_t misses = 0;

@@ -119,6 +119,31 @@ std::string HitRate(const v1::SizeClassStatus& now, const v1::SizeClassStatus* b
   return Percentage(hits, all);
 }
 
+std::string Copies(const v1::PoolStatus& vram) {
+  std::string text = fmt::format("  {} records copied in, {} copied back to RAM, {} overwritten",
+                                 vram.copies_in(), vram.written_back(), vram.dropped_victims());
+  if (vram.failed_copies() > 0) text += fmt::format(", {} copies failed", vram.failed_copies());
+  return text + "\n";
+}
+
+std::string Planning(const v1::StatusReply& now) {
+  std::string text;
+  for (const v1::ModelStatus& model : now.models()) {
+    if (!model.has_planning()) continue;
+    const v1::PlanningStatus& planning = model.planning();
+    text +=
+        fmt::format("planning {}: {}, {} trials", WithoutControls(model.model().name()),
+                    planning.planned() ? "on" : "given up, since it was slower", planning.trials());
+    if (planning.median_ratio() > 0) {
+      text +=
+          fmt::format(", planned blocks take {:.2f} of the others' time", planning.median_ratio());
+    }
+    text += planning.reversions() > 0 ? fmt::format(", given up {} times\n", planning.reversions())
+                                      : "\n";
+  }
+  return text;
+}
+
 std::string Pools(const v1::StatusReply& now, const Rates& rates) {
   TextTable table({{"POOL"},
                    {"MODEL"},
@@ -138,6 +163,7 @@ std::string Pools(const v1::StatusReply& now, const Rates& rates) {
         fmt::format("{}: {} of {} in use{}\n", WithoutControls(pool.name()),
                     FormatSize(Bytes(pool.bytes_used())), FormatSize(Bytes(pool.bytes_budget())),
                     pool.page_size().empty() ? "" : ", pages " + WithoutControls(pool.page_size()));
+    if (pool.kind() == v1::POOL_KIND_VRAM) sums += Copies(pool);
     for (const v1::SizeClassStatus& entry : pool.classes()) {
       table.AddRow({pool.name(), entry.model_name(), FormatSize(Bytes(entry.slot_bytes())),
                     fmt::to_string(entry.slots()), fmt::to_string(entry.resident()),
@@ -187,7 +213,8 @@ std::string Times(const v1::StatusReply& now) {
                    {"COMBINE", Align::kRight},
                    {"P50", Align::kRight},
                    {"P99", Align::kRight},
-                   {"ENDED BY READS", Align::kRight}});
+                   {"ENDED BY READS", Align::kRight},
+                   {"BY DEVICE", Align::kRight}});
   for (const v1::ModelStatus& model : now.models()) {
     const v1::LayerTimes& recent = model.recent();
     if (recent.runs() == 0) continue;
@@ -195,7 +222,8 @@ std::string Times(const v1::StatusReply& now) {
     table.AddRow({model.model().name(), fmt::to_string(recent.runs()), us(recent.queue_us()),
                   us(recent.plan_us()), us(recent.read_wait_us()), us(recent.compute_us()),
                   us(recent.combine_us()), us(recent.total_us_p50()), us(recent.total_us_p99()),
-                  Percentage(recent.ended_by_read(), recent.runs())});
+                  Percentage(recent.ended_by_read(), recent.runs()),
+                  Percentage(recent.ended_by_device(), recent.runs())});
   }
   return table.empty() ? "" : "\n" + table.Render();
 }
@@ -267,8 +295,8 @@ std::string Troubles(const v1::StatusReply& now) {
 
 std::string RenderStatus(const v1::StatusReply& now, const StatusInterval& interval) {
   const Rates rates(now, interval);
-  return Header(now, rates) + "\n" + Pools(now, rates) + Lanes(now, rates) + Times(now) +
-         Reader(now, rates) + Sessions(now, rates) + Troubles(now);
+  return Header(now, rates) + "\n" + Pools(now, rates) + Lanes(now, rates) + Planning(now) +
+         Times(now) + Reader(now, rates) + Sessions(now, rates) + Troubles(now);
 }
 
 }  // namespace moetier

@@ -52,6 +52,18 @@ void FillPool(const PoolSnapshot& pool, v1::PoolStatus& message) {
   message.set_bytes_used(pool.used.count());
   message.set_page_size(pool.page_size);
   for (const SizeClassSnapshot& slots : pool.classes) FillSizeClass(slots, *message.add_classes());
+  message.set_copies_in(pool.copies_in);
+  message.set_failed_copies(pool.failed_copies);
+  message.set_written_back(pool.written_back);
+  message.set_dropped_victims(pool.dropped_victims);
+}
+
+void FillPlanning(const PlanningSnapshot& planning, v1::PlanningStatus& message) {
+  message.set_planned(planning.planned);
+  message.set_trials(planning.trials);
+  message.set_reversions(planning.reversions);
+  message.set_restorations(planning.restorations);
+  message.set_median_ratio(planning.median_ratio);
 }
 
 void FillLane(const LaneSnapshot& lane, v1::LaneStatus& message) {
@@ -78,6 +90,7 @@ void FillLayerTimes(const LayerTimesSnapshot& times, v1::LayerTimes& message) {
   message.set_total_us_p99(times.total_us_p99);
   message.set_ended_by_read(times.ended_by_read);
   message.set_ended_by_compute(times.ended_by_compute);
+  message.set_ended_by_device(times.ended_by_device);
   message.set_hits(times.hits);
   message.set_in_flight_hits(times.in_flight_hits);
   message.set_misses(times.misses);
@@ -166,6 +179,9 @@ void StatusReport::FillModels(const StatusSnapshot& core, v1::StatusReply& reply
     }
     if (const auto times = core.layer_times.find(model.id); times != core.layer_times.end()) {
       FillLayerTimes(times->second, *entry.mutable_recent());
+    }
+    for (const PlanningSnapshot& planning : core.planning) {
+      if (planning.model == model.id) FillPlanning(planning, *entry.mutable_planning());
     }
     const auto counts = totals.models.find(model.id);
     if (counts == totals.models.end()) continue;

@@ -14,7 +14,7 @@ namespace moetier {
 using PlanTime = std::chrono::duration<double, std::milli>;
 
 // What a lane that does not exist costs.
-inline constexpr PlanTime kNever{std::numeric_limits<double>::infinity()};
+inline constexpr PlanTime kNoLane{std::numeric_limits<double>::infinity()};
 
 // Experts of one shape and weight types: an index into the model's list of them.
 enum class ExpertKind : uint8_t {};
@@ -26,7 +26,7 @@ class CostSource {
 
   // Once a layer in which the lane computes anything.
   [[nodiscard]] virtual PlanTime HandOff(LaneKind lane) const = 0;
-  // One expert over `rows` rows, at least 1. kNever when there is no such lane.
+  // One expert over `rows` rows, at least 1. kNoLane when there is no such lane.
   [[nodiscard]] virtual PlanTime Expert(LaneKind lane, ExpertKind kind, uint32_t rows) const = 0;
   // The copy of one record from RAM to VRAM.
   [[nodiscard]] virtual PlanTime Push(ExpertKind kind) const = 0;

@@ -49,6 +49,11 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
   core->loader_.set_reader(core->reader_.get());
   core->executor_.set_loader(&core->loader_);
+  if (options.device) {
+    core->device_ = std::make_unique<EmulatedDevice>(*options.device, clock, core->kernels_);
+    core->device_->Start(core->executor_);
+    core->executor_.set_device(core->device_.get());
+  }
   core->executor_.Start();
   return core;
 }
@@ -62,7 +67,10 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
       executor_(options.executor, clock, log, lane_),
       loader_(executor_) {}
 
-ExpertCore::~ExpertCore() { executor_.Stop(); }
+ExpertCore::~ExpertCore() {
+  executor_.Stop();
+  if (device_ != nullptr) device_->Stop();
+}
 
 Status ExpertCore::ClaimName(const std::string& name, ModelId& id) {
   MutexLock lock(models_mu_);
@@ -122,6 +130,7 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
     return std::move(built).error();
   }
   std::unique_ptr<LoadedModel> model = std::move(built).value();
+  if (device_ != nullptr) UseDevice(options, *device_, *model);
   ModelInfo info;
   info.id = id;
   info.name = options.name;

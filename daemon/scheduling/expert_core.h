@@ -21,6 +21,7 @@
 #include "daemon/scheduling/worker_count.h"
 #include "kernels/expert_ffn.h"
 #include "tiers/arena.h"
+#include "tiers/device/emulated_device.h"
 #include "tiers/expert_loader.h"
 #include "tiers/nvme/create_reader.h"
 
@@ -42,7 +43,8 @@ class ExpertCore final : public DaemonCore {
     uint32_t cpu_workers = 0;  // 0: one for each CPU that this process may use
     bool pin_workers = true;
     ReaderOptions reader;
-    ArenaOptions arena;  // on_progress and what are set by each load
+    std::optional<EmulatedDevice::Options> device;  // none: the CPU computes all
+    ArenaOptions arena;                             // on_progress and what are set by each load
     LayerExecutor::Options executor;
     ModelOptions load_defaults;  // policy, ram and check of models loaded by an operator
   };
@@ -99,6 +101,7 @@ class ExpertCore final : public DaemonCore {
   kernels::ExpertKernels kernels_;
   const WorkerCount workers_;
   CpuLane lane_;
+  std::unique_ptr<Device> device_;        // null: there is none; models have arenas in it
   mutable LayerExecutor executor_;        // asked for its state by Snapshot
   ExpertLoader loader_;                   // lands into the executor
   std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it

@@ -33,7 +33,7 @@ PlanTime LaneCosts::Expert(LaneKind lane, ExpertKind kind, uint32_t rows) const 
 void LaneCosts::Observe(LaneKind lane, std::span<const Part> parts, std::chrono::nanoseconds took) {
   PlanTime expected{0};
   for (const Part& part : parts) expected += Expert(lane, part.kind, part.rows);
-  if (took.count() <= 0 || expected.count() <= 0 || expected == kNever) return;
+  if (took.count() <= 0 || expected.count() <= 0 || expected == kNoLane) return;
   const PlanTime worked = std::max(PlanTime(took) - HandOff(lane), kLeastWork * PlanTime(took));
   const double ratio = worked / expected;
   ++run_;

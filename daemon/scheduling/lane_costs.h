@@ -13,7 +13,7 @@ namespace moetier {
 
 // What the lanes of one model really take: the records at first, then scaled by factors that
 // completed runs correct, one per (lane, kind of expert, rows bucket). A bucket that has no runs
-// yet takes the factor of the nearest bucket that has; a lane that the records lack stays kNever.
+// yet takes the factor of the nearest bucket that has; a lane that the records lack stays kNoLane.
 // Hand-offs and pushes are the records'.
 // Threads: its owner's. Memory: all taken at creation.
 class LaneCosts final : public CostSource {

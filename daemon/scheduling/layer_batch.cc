@@ -109,18 +109,37 @@ void LayerBatch::Fail(uint32_t index, const Error& error) {
   }
 }
 
-void LayerBatch::Count(uint32_t index, Resolution resolution) {
+template <typename Visit>
+void LayerBatch::ForEachCall(uint32_t index, Visit visit) {
   const PickedExpert& expert = experts_[index];
   uint32_t last_call = UINT32_MAX;  // uses are in row order, so a call's stand together
   for (uint32_t i = 0; i < expert.use_count; ++i) {
     const uint32_t call = rows_[piece_begin_ + uses_[expert.first_use + i].piece_row].call;
     if (call == last_call) continue;
     last_call = call;
-    LayerOutput& output = calls_[call].output;
+    visit(calls_[call]);
+  }
+}
+
+void LayerBatch::Count(uint32_t index, Resolution resolution) {
+  ForEachCall(index, [&](PendingCall& pending) {
+    LayerOutput& output = pending.output;
     if (resolution == Resolution::kHit) ++output.hits;
     if (resolution == Resolution::kInFlight) ++output.in_flight;
     if (resolution == Resolution::kMiss) ++output.misses;
-  }
+  });
+}
+
+void LayerBatch::CountLane(uint32_t index, uint32_t lane) {
+  ForEachCall(index, [&](PendingCall& pending) {
+    std::vector<LaneCount>& lanes = pending.output.lanes;
+    const auto found = std::ranges::find(lanes, lane, &LaneCount::lane);
+    if (found == lanes.end()) {
+      lanes.push_back({.lane = lane, .experts = 1});
+    } else {
+      ++found->experts;
+    }
+  });
 }
 
 void LayerBatch::CombinePiece() {

@@ -61,6 +61,8 @@ class LayerBatch {
   void Fail(uint32_t index, const Error& error);
   // Counts the expert for every call that picked it.
   void Count(uint32_t index, Resolution resolution);
+  // A lane computed the expert, for every call that picked it.
+  void CountLane(uint32_t index, uint32_t lane);
 
   // After every expert of the piece has run or failed: sums the picks into the calls' outputs.
   void CombinePiece();
@@ -82,6 +84,9 @@ class LayerBatch {
 
   [[nodiscard]] uint32_t total_rows() const { return static_cast<uint32_t>(rows_.size()); }
   void CollectExperts();
+  // Calls `visit` with each call that picked the expert.
+  template <typename Visit>
+  void ForEachCall(uint32_t index, Visit visit);
   [[nodiscard]] float* Result(uint32_t index) { return results_.data() + size_t{index} * stride_; }
 
   const LayerGeometry& geometry_;

@@ -44,7 +44,7 @@ struct LayerCall {
 struct CallTiming {
   uint32_t queue_us = 0;  // from `received` to the start of execution
   uint32_t plan_us = 0;
-  uint32_t read_wait_us = 0;  // nothing to compute, a read was awaited
+  uint32_t read_wait_us = 0;  // nothing to compute, a read or a device was awaited
   uint32_t compute_us = 0;
   uint32_t combine_us = 0;
   uint32_t total_us = 0;

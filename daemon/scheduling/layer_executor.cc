@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -112,7 +113,9 @@ void LayerExecutor::LiftQuarantine(ModelId id) {
 void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
   RunOnThread([&] {
     visit({.models = models_,
-           .lane = lane_counters_,
+           .lanes = lane_counters_,
+           .device = device_,
+           .device_lost = device_lost_,
            .queued = static_cast<uint32_t>(queue_.size())});
   });
 }
@@ -143,7 +146,8 @@ void LayerExecutor::Loop() {
     AnswerEarly();
     Admit();
     AdvanceChanged();
-    if (ComputeSome()) continue;
+    SubmitToDevice();
+    if (ComputeSome() || !changed_.empty()) continue;
     RemoveIdleModels();
     if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
     Rest();
@@ -162,6 +166,10 @@ void LayerExecutor::TakeMessages() {
     } else if (auto* landed = std::get_if<Landed>(&message)) {
       landed_at_ = landed->at;
       OnLanded(std::move(landed->done));
+    } else if (const auto* copied = std::get_if<CopyDone>(&message)) {
+      OnCopyDone(*copied);
+    } else if (const auto* ran = std::get_if<Ran>(&message)) {
+      OnRunDone(*ran);
     } else {
       std::get<Control>(message).run();
     }
@@ -210,6 +218,7 @@ void LayerExecutor::Admit() {
     uint32_t rows = calls.front().call.rows;
     for (auto it = queue_.begin(); it != queue_.end() && rows < LayerBatch::kPieceRows;) {
       const bool joins = it->call.model == model_id && it->call.layer == layer &&
+                         it->call.forced_lane == calls.front().call.forced_lane &&
                          rows + it->call.rows <= LayerBatch::kPieceRows;
       if (!joins) {
         ++it;
@@ -237,6 +246,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
 }
 
 void LayerExecutor::AdvanceChanged() {
+  for (const WaveId wave : std::exchange(finished_write_backs_, {})) ReleaseWaveOf(wave);
   while (!changed_.empty()) {
     const uint64_t id = changed_.back();
     changed_.pop_back();
@@ -261,8 +271,12 @@ void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
       active_.erase(id);
       return;
     }
-    active.next_expert = 0;
     active.unfinished = static_cast<uint32_t>(active.batch.experts().size());
+    active.asks.resize(active.unfinished);
+    std::iota(active.asks.begin(), active.asks.end(), 0);
+    active.next_ask = 0;
+    if (HasDevice()) PlanPiece(id, active);
+    active.first_retry = static_cast<uint32_t>(active.asks.size());
   }
   AskForWaves(id, active);
 }
@@ -271,15 +285,18 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
   const std::span<const LayerBatch::PickedExpert> experts = active.batch.experts();
   LoadedModel& model = active.model;
   const SizeClass size_class = active.batch.geometry().size_class;
-  while (active.waves < kWavesInPlay && active.next_expert < experts.size()) {
+  const auto expert = [&](uint32_t ask) -> const LayerBatch::PickedExpert& {
+    return experts[active.asks[ask]];
+  };
+  while (active.waves < kWavesInPlay && active.next_ask < active.asks.size()) {
     // Half of what calls may use, so that two waves fit; one slot is enough to make progress.
     const uint32_t usable =
         model.ledgers[Raw(size_class)]->slot_count() - model.pinned[Raw(size_class)];
     const uint32_t largest = std::clamp<uint32_t>(usable / kWavesInPlay, 1, kLargestWave);
-    const Admission admission = experts[active.next_expert].admission;
+    const Admission admission = expert(active.next_ask).admission;
     uint32_t count = 1;
-    while (count < largest && active.next_expert + count < experts.size() &&
-           experts[active.next_expert + count].admission == admission) {
+    while (count < largest && active.next_ask + count < active.asks.size() &&
+           expert(active.next_ask + count).admission == admission) {
       ++count;
     }
     const WaveId wave_id{next_wave_++};
@@ -287,16 +304,16 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
     wave = {.model = &model,
             .size_class = size_class,
             .batch = id,
-            .first_expert = active.next_expert,
+            .first_ask = active.next_ask,
             .unfinished = count,
             .keys = {},
             .heat = {},
             .pinned = {}};
     for (uint32_t i = 0; i < count; ++i) {
-      wave.keys.push_back(experts[active.next_expert + i].key);
-      wave.heat.push_back(experts[active.next_expert + i].heat);
+      wave.keys.push_back(expert(active.next_ask + i).key);
+      wave.heat.push_back(expert(active.next_ask + i).heat);
     }
-    active.next_expert += count;
+    active.next_ask += count;
     ++active.waves;
     Step(model, size_class,
          ReserveWave{.wave = wave_id,
@@ -313,12 +330,13 @@ bool LayerExecutor::ComputeSome() {
   ActiveBatch& active = next->second;
   const size_t count = std::min<size_t>(active.ready.size(), kExpertsARun);
   const LayerGeometry& layer = active.batch.geometry();
+  LaneCounters& counters = lane_counters_[Raw(LaneKind::kCpu)];
   tasks_.clear();
   for (size_t i = 0; i < count; ++i) {
     const ReadyExpert& ready = active.ready[i];
     tasks_.push_back(active.batch.Task(
         ready.index, active.model.arena->Slot(layer.size_class, ready.slot).data()));
-    lane_counters_.rows += tasks_.back().tokens.size();
+    counters.rows += tasks_.back().tokens.size();
   }
   const TimePoint begin = clock_.Now();
   active.ended_by = active.last_landed > lane_free_since_ ? EndedBy::kRead : EndedBy::kCompute;
@@ -327,9 +345,10 @@ bool LayerExecutor::ComputeSome() {
   const auto busy = lane_free_since_ - begin;
   active.computed += busy;
   ChargeSessions(active, busy);
-  lane_counters_.busy += busy;
-  lane_counters_.experts += count;
-  lane_counters_.bytes += count * layer.record.bytes;
+  counters.busy += busy;
+  counters.experts += count;
+  counters.bytes += count * layer.record.bytes;
+  if (active.model.planning) AfterCpuRun(active, count, busy);
   for (size_t i = 0; i < count; ++i) FinishExpert(active, active.ready[i].wave);
   active.ready.erase(active.ready.begin(),
                      active.ready.begin() + static_cast<std::ptrdiff_t>(count));
@@ -346,14 +365,19 @@ void LayerExecutor::FinishExpert(ActiveBatch& active, WaveId id) {
 void LayerExecutor::Answer(ActiveBatch& active) {
   const TimePoint now = clock_.Now();
   Record(active, now);
+  TellPlanning(active, now);
   for (PendingCall& pending : active.batch.calls()) {
     CallTiming& timing = pending.output.timing;
+    timing.plan_us = Microseconds(active.planned);
     timing.compute_us = Microseconds(active.computed);
     timing.combine_us = Microseconds(active.combined);
     timing.total_us = Microseconds(now - pending.call.received);
-    timing.read_wait_us = Microseconds(now - active.started - active.computed - active.combined);
-    const LayerOutput& output = pending.output;
-    pending.output.lanes = {{.lane = 0, .experts = output.hits + output.in_flight + output.misses}};
+    timing.read_wait_us =
+        Microseconds(now - active.started - active.planned - active.computed - active.combined);
+    LayerOutput& output = pending.output;
+    if (!active.model.planning) {
+      output.lanes = {{.lane = 0, .experts = output.hits + output.in_flight + output.misses}};
+    }
     if (pending.fault) {
       Reply(pending, std::move(*pending.fault));
     } else {
@@ -371,7 +395,7 @@ void LayerExecutor::Reply(PendingCall& pending, Result<LayerOutput> result) {
 bool LayerExecutor::Quiet() const {
   return queue_.empty() && active_.empty() &&
          std::all_of(models_.begin(), models_.end(),
-                     [](const auto& entry) { return entry.second->reads_in_flight == 0; });
+                     [](const auto& entry) { return entry.second->AtRest(); });
 }
 
 void LayerExecutor::RemoveIdleModels() {
@@ -379,7 +403,7 @@ void LayerExecutor::RemoveIdleModels() {
   for (auto it = models_.begin(); it != models_.end();) {
     LoadedModel& model = *it->second;
     const bool idle =
-        model.reads_in_flight == 0 &&
+        model.AtRest() &&
         std::none_of(queue_.begin(), queue_.end(),
                      [&](const PendingCall& p) { return p.call.model == model.id; }) &&
         std::none_of(active_.begin(), active_.end(),

@@ -3,6 +3,7 @@
 
 #include <spdlog/logger.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -23,21 +25,25 @@
 #include "daemon/scheduling/cpu_lane.h"
 #include "daemon/scheduling/layer_batch.h"
 #include "daemon/scheduling/layer_call.h"
+#include "daemon/scheduling/layer_planner.h"
 #include "daemon/scheduling/loaded_model.h"
 #include "daemon/scheduling/mailbox.h"
 #include "daemon/scheduling/route_tap.h"
 #include "daemon/scheduling/session_turns.h"
+#include "tiers/device/device.h"
 #include "tiers/expert_loader.h"
 
 namespace moetier {
 
 // Runs layer calls: merges those that wait for the same layer, reserves slots in waves, starts
-// reads, computes what is resident while the rest lands, answers each call exactly once.
+// reads, computes what is resident while the rest lands, answers each call exactly once. Where
+// there is a device, its lanes run beside the CPU's and the reads: a piece of a batch is planned
+// over all of them, and experts that were computed from RAM are copied to the device's memory.
 // Threads:  one thread of its own (`executor`) owns the ledgers and every batch; Submit and the
 //           other public methods only send it messages. Callbacks run on it and must not block.
 // Lifetime: Stop (or the destructor) drains: what was accepted is answered first. The reader that
 //           serves the loader must outlive Stop.
-class LayerExecutor final : public LoadListener, public CallSink {
+class LayerExecutor final : public LoadListener, public DeviceListener, public CallSink {
  public:
   struct Options {
     uint32_t max_queued_calls = 1024;  // accepted and not yet answered
@@ -53,6 +59,8 @@ class LayerExecutor final : public LoadListener, public CallSink {
 
   // Before Start; the loader outlives the executor's thread.
   void set_loader(ExpertLoader* loader) { loader_ = loader; }
+  // Before Start; the device is started before it too, and stopped after Stop.
+  void set_device(Device* device) { device_ = device; }
   void Start();
   // Answers what was accepted, then ends the thread; what is not done by `deadline` is answered
   // with kDraining, at the next run of experts. Idempotent.
@@ -82,7 +90,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
   // Quarantined experts may be read again.
   void LiftQuarantine(ModelId model);
 
-  // What the lane has done since the start.
+  // What a lane has done since the start.
   struct LaneCounters {
     uint64_t experts = 0;  // runs of one expert over its rows
     uint64_t rows = 0;     // (row, pick) pairs
@@ -91,13 +99,18 @@ class LayerExecutor final : public LoadListener, public CallSink {
   };
   struct View {
     const std::map<ModelId, std::unique_ptr<LoadedModel>>& models;
-    const LaneCounters& lane;
+    std::span<const LaneCounters, kLaneKinds> lanes;  // by LaneKind
+    const Device* device = nullptr;                   // null: the CPU's lane is all
+    const std::optional<Error>& device_lost;
     uint32_t queued = 0;
   };
   // Runs `visit` on the executor's thread, and waits.
   void Inspect(const std::function<void(const View&)>& visit);
 
   void OnLoad(LoadDone done) override;
+  void OnCopy(const CopyDone& done) override;
+  void OnRun(const RunDone& done) override;
+  void OnDeviceLost(const Error& why) override;
 
   // Looks at `source` from now on; there is at most one. An error when no descriptor can be had.
   Status SetSource(CallSource& source);
@@ -114,18 +127,23 @@ class LayerExecutor final : public LoadListener, public CallSink {
     LoadDone done;
     TimePoint at;
   };
+  struct Ran {
+    RunDone done;
+    TimePoint at;
+  };
   // Anything rarer than calls and landings.
   struct Control {
     std::function<void()> run;
   };
-  using Message = std::variant<NewCall, Landed, Control>;
+  using Message = std::variant<NewCall, Landed, CopyDone, Ran, Control>;
 
-  // A wave of one batch's experts, or one pinned expert.
+  // A wave of one batch's experts, one pinned expert, or one that comes back from VRAM.
+  static constexpr uint64_t kWriteBackBatch = UINT64_MAX;
   struct Wave {
     LoadedModel* model = nullptr;
     SizeClass size_class{};
-    uint64_t batch = 0;         // 0: a pin
-    uint32_t first_expert = 0;  // into the batch's experts()
+    uint64_t batch = 0;      // 0: a pin
+    uint32_t first_ask = 0;  // into the batch's asks
     uint32_t unfinished = 0;
     std::vector<ExpertKey> keys;
     std::vector<float> heat;  // parallel to keys; empty for a pin
@@ -136,6 +154,23 @@ class LayerExecutor final : public LoadListener, public CallSink {
     SlotIndex slot{};
     WaveId wave{};
   };
+  // An expert that the device computes, or is about to.
+  struct DevicePick {
+    uint32_t index = 0;
+    std::variant<DeviceAddress, const std::byte*> record;
+    std::optional<WaveId> in_vram;        // the VRAM ledger's wave
+    std::optional<ReadyExpert> in_ram{};  // computed so if the device fails
+  };
+  // What the device does for a batch.
+  struct DevicePart {
+    std::vector<PickLane> lanes;  // by expert of the piece; empty: all run on the CPU
+    bool judged = false;          // the model's planning is told how long the call took
+    std::vector<ReadyExpert> to_push;
+    std::map<uint32_t, ReadyExpert> pushed;  // by expert: its copy is under way
+    std::vector<DevicePick> to_gpu;
+    std::vector<DevicePick> to_zero_copy;
+    uint32_t runs = 0;  // under way; they read and write the batch
+  };
   struct ActiveBatch {
     ActiveBatch(std::vector<PendingCall> calls, const LayerGeometry& layer, LoadedModel& of)
         : batch(std::move(calls), layer), model(of) {}
@@ -144,14 +179,45 @@ class LayerExecutor final : public LoadListener, public CallSink {
     TimePoint started;
     std::chrono::nanoseconds computed{0};
     std::chrono::nanoseconds combined{0};
+    std::chrono::nanoseconds planned{0};
     TimePoint last_landed;  // of what it had to wait for
     EndedBy ended_by = EndedBy::kCompute;
-    bool begun = false;        // a piece is in work
-    uint32_t next_expert = 0;  // the first that no wave asked for yet
-    uint32_t unfinished = 0;   // experts of the piece that have neither run nor failed
+    bool begun = false;          // a piece is in work
+    std::vector<uint32_t> asks;  // experts that are to be had in RAM, in the order of asking
+    uint32_t next_ask = 0;       // the first that no wave asked for yet
+    uint32_t first_retry = 0;    // asks from here on: a device did not compute them after all
+    uint32_t unfinished = 0;     // experts of the piece that have neither run nor failed
     uint32_t waves = 0;
     std::vector<ReadyExpert> ready;
     std::vector<WaveId> finished_waves;
+    DevicePart device;
+  };
+
+  // A wave of a VRAM ledger: what a call has there, or one expert that is copied in.
+  struct VramWave {
+    LoadedModel* model = nullptr;
+    SizeClass size_class{};
+    uint64_t batch = 0;                  // 0: nobody waits for the copy
+    std::vector<uint32_t> experts = {};  // of the batch; parallel to the keys
+    uint32_t unfinished = 0;
+  };
+  enum class CopyWay : uint8_t { kIntoVram, kBackToRam };
+  struct CopyUnderWay {
+    CopyWay way = CopyWay::kIntoVram;
+    LoadedModel* model = nullptr;
+    SizeClass size_class{};
+    ExpertKey key;
+    Ticket ticket;  // of the ledger of the tier that it goes to
+  };
+  // A victim of VRAM whose slot in RAM is being asked for.
+  struct WriteBack {
+    ExpertKey key;
+    DeviceAddress from{};
+  };
+  struct RunUnderWay {
+    uint64_t batch = 0;
+    LaneKind lane = LaneKind::kGpu;
+    std::vector<DevicePick> picks;
   };
 
   void Loop();
@@ -174,7 +240,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
   bool ComputeSome();
   [[nodiscard]] bool IsTimeUp() const;
   void Abandon();
-  void AbandonBatch(uint64_t id, ActiveBatch& active);
+  void ReleaseWavesOf(uint64_t batch);
   void FinishExpert(ActiveBatch& active, WaveId id);
   void Answer(ActiveBatch& active);
   void Record(ActiveBatch& active, TimePoint now);
@@ -194,11 +260,49 @@ class LayerExecutor final : public LoadListener, public CallSink {
   void RemoveIdleModels();
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);
 
+  // layer_executor_plan.cc: which lane each expert of a piece runs on.
+  [[nodiscard]] bool HasDevice() const { return device_ != nullptr && !device_lost_; }
+  void PlanPiece(uint64_t id, ActiveBatch& active);
+  void ReadPicks(const ActiveBatch& active);
+  void ChooseLanes(ActiveBatch& active);
+  void ReserveInVram(uint64_t id, ActiveBatch& active);
+  void TellPlanning(ActiveBatch& active, TimePoint now);
+
+  // layer_executor_device.cc: lanes, copies and what is lost with the device.
+  void StepVram(LoadedModel& model, SizeClass size_class, const LedgerEvent& event);
+  void FinishVramKey(WaveId id);
+  void ReleaseVramWave(WaveId id);
+  void ReleaseVramWavesOf(uint64_t batch);
+  void BeginCopy(LoadedModel& model, SizeClass size_class, const StartRead& start);
+  [[nodiscard]] bool HasRoomInRam(const LoadedModel& model, SizeClass size_class,
+                                  const ExpertKey& key) const;
+  void BeginWriteBack(LoadedModel& model, SizeClass size_class, const WriteBack& victim);
+  bool TakeWriteBack(LoadedModel& model, SizeClass size_class, const StartRead& start);
+  void OnCopyDone(const CopyDone& done);
+  void OnCopiedIn(const CopyUnderWay& copy, DeviceOutcome outcome);
+  void OnWrittenBack(const CopyUnderWay& copy, DeviceOutcome outcome);
+  void OnVramReady(const KeyReady& ready);
+  void OnVramFailed(const KeyFailed& failed);
+  bool TakeForDevice(uint64_t id, ActiveBatch& active, const ReadyExpert& ready);
+  void SubmitToDevice();
+  void Push(uint64_t id, ActiveBatch& active, const ReadyExpert& ready);
+  void SubmitRun(uint64_t id, ActiveBatch& active, LaneKind lane, std::vector<DevicePick> picks);
+  void OnRunDone(const Ran& ran);
+  void EndAbandoned(uint64_t batch);
+  void CountRun(const RunUnderWay& run, ActiveBatch& active, std::chrono::nanoseconds busy);
+  void FinishPick(ActiveBatch& active, const DevicePick& pick);
+  void FallBack(uint64_t id, ActiveBatch& active, const DevicePick& pick);
+  void EndInVram(WaveId id);
+  void AfterCpuRun(ActiveBatch& active, size_t count, std::chrono::nanoseconds busy);
+  void LetIn(const ActiveBatch& active, uint32_t index);
+  void OnLost(const Error& why);
+
   const Options options_;
   const Clock& clock_;
   spdlog::logger& log_;
   CpuLane& lane_;
   ExpertLoader* loader_ = nullptr;  // set once, before Start
+  Device* device_ = nullptr;        // likewise; null: there is none
   Mailbox<Message> mailbox_;
   std::atomic<uint32_t> accepted_{0};  // sequentially consistent with stopping_, see Submit
   std::atomic<bool> stopping_{false};
@@ -219,12 +323,28 @@ class LayerExecutor final : public LoadListener, public CallSink {
   std::vector<uint64_t> changed_;  // batches to advance
   SessionTurns turns_;
   std::vector<std::shared_ptr<RouteTap>> taps_;
-  LaneCounters lane_counters_;
-  TimePoint lane_free_since_;
+  std::array<LaneCounters, kLaneKinds> lane_counters_;  // by LaneKind
+  TimePoint lane_free_since_;                           // the CPU's
   TimePoint landed_at_;  // the read whose end is being told to the ledger
   uint64_t next_batch_ = 1;
   uint64_t next_wave_ = 1;
   std::vector<LaneTask> tasks_;
+
+  // The executor thread's own, of the device.
+  std::optional<Error> device_lost_;
+  CommandList vram_commands_;
+  std::unordered_map<WaveId, VramWave> vram_waves_;
+  std::vector<WaveId> finished_vram_waves_;  // in the step under way
+  std::unordered_map<CopyId, CopyUnderWay> copies_;
+  std::unordered_map<RunId, RunUnderWay> runs_;
+  std::optional<WriteBack> write_back_;        // within the step that asks for its slot
+  std::vector<WaveId> finished_write_backs_;   // to be released outside of steps
+  std::map<uint64_t, ActiveBatch> abandoned_;  // answered; runs still read and write them
+  std::vector<uint64_t> device_changed_;       // batches with something for the device
+  std::vector<PlanPick> picks_;
+  std::vector<LaneCosts::Part> parts_;
+  uint64_t next_copy_ = 1;
+  uint64_t next_run_ = 1;
 
   std::jthread thread_;
 };

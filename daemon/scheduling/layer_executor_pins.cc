@@ -78,7 +78,7 @@ std::future<Status> LayerExecutor::BeginPin(const ExpertKey& key) {
   wave = {.model = &model,
           .size_class = size_class,
           .batch = 0,
-          .first_expert = 0,
+          .first_ask = 0,
           .unfinished = 1,
           .keys = {key},
           .heat = {},

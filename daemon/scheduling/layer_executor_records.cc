@@ -14,7 +14,8 @@ void LayerExecutor::Record(ActiveBatch& active, TimePoint now) {
   record.compute = active.computed;
   record.combine = active.combined;
   record.total = now - active.started;
-  record.read_wait = record.total - record.compute - record.combine;
+  record.plan = active.planned;
+  record.read_wait = record.total - record.plan - record.compute - record.combine;
   for (const PendingCall& pending : active.batch.calls()) {
     record.rows += pending.call.rows;
     record.queue =

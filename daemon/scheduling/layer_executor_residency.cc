@@ -26,6 +26,7 @@ void LayerExecutor::Step(LoadedModel& model, SizeClass size_class, const LedgerE
 }
 
 void LayerExecutor::StartLoad(LoadedModel& model, SizeClass size_class, const StartRead& start) {
+  if (TakeWriteBack(model, size_class, start)) return;
   ++model.reads_in_flight;
   loader_->Start({.key = start.key,
                   .ticket = start.ticket,
@@ -58,20 +59,26 @@ void LayerExecutor::OnLanded(LoadDone done) {
 
 void LayerExecutor::OnKeyReady(const KeyReady& ready) {
   Wave& wave = waves_.at(ready.wave);
+  if (wave.batch == kWriteBackBatch) return finished_write_backs_.push_back(ready.wave);
   if (wave.batch == 0) {
     wave.unfinished = 0;
     wave.pinned->set_value(Ok{});
     return;
   }
-  ActiveBatch& active = active_.at(wave.batch);
-  const uint32_t index = wave.first_expert + ready.index;
-  active.batch.Count(index, ready.resolution);
+  const auto found = active_.find(wave.batch);
+  if (found == active_.end()) return;  // abandoned
+  ActiveBatch& active = found->second;
+  const uint32_t ask = wave.first_ask + ready.index;
+  const ReadyExpert expert{.index = active.asks[ask], .slot = ready.slot, .wave = ready.wave};
+  if (ask < active.first_retry) active.batch.Count(expert.index, ready.resolution);
   if (ready.resolution != Resolution::kHit) active.last_landed = landed_at_;
-  active.ready.push_back({.index = index, .slot = ready.slot, .wave = ready.wave});
+  if (TakeForDevice(wave.batch, active, expert)) return;
+  active.ready.push_back(expert);
 }
 
 void LayerExecutor::OnKeyFailed(LoadedModel& model, const KeyFailed& failed) {
   Wave& wave = waves_.at(failed.wave);
+  if (wave.batch == kWriteBackBatch) return finished_write_backs_.push_back(failed.wave);
   const ExpertKey& key = wave.keys[failed.index];
   const auto found = model.quarantine.find(key);
   MOE_CHECK(found != model.quarantine.end(), "{} failed without a reason", ToString(key));
@@ -82,8 +89,10 @@ void LayerExecutor::OnKeyFailed(LoadedModel& model, const KeyFailed& failed) {
     failed_pins_.push_back(key);
     return;
   }
-  ActiveBatch& active = active_.at(wave.batch);
-  active.batch.Fail(wave.first_expert + failed.index, found->second);
+  const auto batch = active_.find(wave.batch);
+  if (batch == active_.end()) return;  // abandoned
+  ActiveBatch& active = batch->second;
+  active.batch.Fail(active.asks[wave.first_ask + failed.index], found->second);
   FinishExpert(active, failed.wave);
   changed_.push_back(wave.batch);
 }

@@ -22,21 +22,29 @@ bool LayerExecutor::IsTimeUp() const {
 void LayerExecutor::Abandon() {
   for (PendingCall& pending : queue_) Reply(pending, OutOfTime());
   queue_.clear();
-  for (auto& [id, active] : active_) AbandonBatch(id, active);
-  active_.clear();
+  while (!active_.empty()) {
+    auto node = active_.extract(active_.begin());
+    ActiveBatch& active = node.mapped();
+    for (PendingCall& pending : active.batch.calls()) {
+      if (!pending.fault) pending.fault = OutOfTime();
+    }
+    Answer(active);
+    if (active.device.runs > 0) {
+      abandoned_.insert(std::move(node));  // the device reads its rows and its slots
+    } else {
+      ReleaseWavesOf(node.key());
+    }
+  }
 }
 
-// Gives its waves back: their reads are cancelled, and what lands still is awaited by Quiet.
-void LayerExecutor::AbandonBatch(uint64_t id, ActiveBatch& active) {
+// Gives a batch's waves back: their reads are cancelled, and what lands still is awaited by Quiet.
+void LayerExecutor::ReleaseWavesOf(uint64_t batch) {
   std::vector<WaveId> held;
   for (const auto& [wave_id, wave] : waves_) {
-    if (wave.batch == id) held.push_back(wave_id);
+    if (wave.batch == batch) held.push_back(wave_id);
   }
   for (const WaveId wave : held) ReleaseWaveOf(wave);
-  for (PendingCall& pending : active.batch.calls()) {
-    if (!pending.fault) pending.fault = OutOfTime();
-  }
-  Answer(active);
+  ReleaseVramWavesOf(batch);
 }
 
 }  // namespace moetier

@@ -62,7 +62,7 @@ LayerPlan LayerPlanner::PlanSimplest(std::span<const PlanPick> picks, const Cost
   Prepare(picks, costs, rules);
   for (size_t i = 0; i < jobs_.size(); ++i) {
     const PickLane device = jobs_[i].pushed ? PickLane::kPush : PickLane::kZeroCopy;
-    const bool on_device = jobs_[i].cpu == kNever.count() && jobs_[i].device != kNever.count();
+    const bool on_device = jobs_[i].cpu == kNoLane.count() && jobs_[i].device != kNoLane.count();
     Run(i, on_device ? device : PickLane::kCpu);
   }
   return Planned();

@@ -45,7 +45,7 @@ struct LayerPlan {
   PlanTime device{0};
   uint32_t masked = 0;
 
-  // The later lane. kNever: some pick has no lane; it stands under kCpu.
+  // The later lane. kNoLane: some pick has no lane; it stands under kCpu.
   [[nodiscard]] PlanTime end() const { return std::max(cpu, device); }
 };
 

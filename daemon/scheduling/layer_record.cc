@@ -16,6 +16,18 @@ double Quantile(std::span<const std::chrono::nanoseconds> sorted, double share) 
   return Microseconds(sorted[static_cast<size_t>(share * last + 0.5)]);
 }
 
+uint32_t* CounterOf(LayerTimesSnapshot& times, EndedBy ended_by) {
+  switch (ended_by) {
+    case EndedBy::kRead:
+      return &times.ended_by_read;
+    case EndedBy::kCompute:
+      return &times.ended_by_compute;
+    case EndedBy::kDevice:
+      return &times.ended_by_device;
+  }
+  return &times.ended_by_compute;
+}
+
 }  // namespace
 
 void LayerRecordRing::Put(const LayerRecord& record) {
@@ -38,7 +50,7 @@ LayerTimesSnapshot SummariseRecords(std::span<const LayerRecord> records) {
     times.compute_us += Microseconds(record.compute);
     times.combine_us += Microseconds(record.combine);
     times.total_us += Microseconds(record.total);
-    ++(record.ended_by == EndedBy::kRead ? times.ended_by_read : times.ended_by_compute);
+    ++*CounterOf(times, record.ended_by);
     times.hits += record.hits;
     times.in_flight_hits += record.in_flight;
     times.misses += record.misses;

@@ -16,6 +16,7 @@ namespace moetier {
 enum class EndedBy : uint8_t {
   kRead,     // its bytes landed after the lane had become free
   kCompute,  // its turn
+  kDevice,   // the device's run, after the CPU had become free
 };
 
 // How one run of a layer went: the calls that were computed as one batch. Fixed in size, so that a
@@ -27,7 +28,8 @@ struct LayerRecord {
   EndedBy ended_by = EndedBy::kCompute;
   std::chrono::nanoseconds queue{0};  // of the oldest call, until the run began
   std::chrono::nanoseconds plan{0};
-  // Neither computed nor combined: reads were awaited, or other runs that held the lane.
+  // Neither planned, computed nor combined: reads or the device were awaited, or other runs that
+  // held the lane.
   std::chrono::nanoseconds read_wait{0};
   std::chrono::nanoseconds compute{0};
   std::chrono::nanoseconds combine{0};

@@ -12,6 +12,8 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "daemon/scheduling/layer_record.h"
+#include "daemon/scheduling/model_planning.h"
+#include "daemon/scheduling/vram_pool.h"
 #include "tiers/arena.h"
 #include "tiers/nvme/record_reader.h"
 #include "tiers/residency_ledger.h"
@@ -26,6 +28,8 @@ enum class LandingCheck : uint8_t { kAlways, kFirst, kNever };
 // Threads: built by whoever loads it; once added, the executor's alone.
 struct LoadedModel {
   [[nodiscard]] bool MustVerify(const ExpertKey& key) const;
+  // No read, copy or run uses its memory.
+  [[nodiscard]] bool AtRest() const { return reads_in_flight == 0 && device_work == 0; }
   // The record landed after the check that MustVerify asked for.
   void NoteVerified(const ExpertKey& key);
 
@@ -37,6 +41,8 @@ struct LoadedModel {
   std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<ResidencyLedger>> ledgers;  // per size class
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
+  std::unique_ptr<VramPool> vram;                         // null: no slots on a device
+  std::unique_ptr<ModelPlanning> planning;                // null: there is no device to plan for
 
   Bytes budget;
   std::vector<std::string> warnings;
@@ -47,6 +53,7 @@ struct LoadedModel {
   std::map<ExpertKey, Error> quarantine;
   uint32_t reads_in_flight = 0;
   LayerRecordRing records;
+  uint32_t device_work = 0;  // copies and runs under way
 
   // Set when the model is to be handed back as soon as it is idle.
   std::shared_ptr<std::promise<std::unique_ptr<LoadedModel>>> removed;

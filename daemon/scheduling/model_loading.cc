@@ -111,6 +111,25 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   return model;
 }
 
+void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model) {
+  if (options.vram) {
+    Result<std::unique_ptr<VramPool>> pool =
+        VramPool::Create({.budget = *options.vram,
+                          .budget_key = fmt::format("models[{}].vram", options.name),
+                          .policy = options.vram_policy,
+                          .admission = options.vram_admission},
+                         model.id, *model.geometry, device);
+    if (pool.has_value()) {
+      model.vram = std::move(pool).value();
+    } else {
+      model.fallbacks.push_back({"vram:none", std::move(pool).error().message});
+    }
+  }
+  model.planning = std::make_unique<ModelPlanning>(
+      *model.geometry, device.description(),
+      model.vram ? ModelPlanning::Vram::kSlots : ModelPlanning::Vram::kNone);
+}
+
 void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader) {
   for (const FileId file : model->files) reader.RemoveFile(file);
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "daemon/scheduling/loaded_model.h"
 #include "tiers/arena.h"
+#include "tiers/device/device.h"
 #include "tiers/nvme/record_reader.h"
 
 namespace moetier {
@@ -25,6 +27,10 @@ struct ModelOptions {
   std::string ram_key = {};    // what the configuration calls it; empty: models[NAME].ram
   std::string policy = "lru";  // tiers/eviction_policy.h names them
   LandingCheck landing_check = LandingCheck::kFirst;
+  // On the device, where there is one; none: no experts there.
+  std::optional<MemoryBudget> vram = Percent{100};
+  std::string vram_policy = "lru";
+  VramAdmission vram_admission = VramAdmission::kAlways;
 };
 
 // A store that is open, for a model that is not loaded from a directory.
@@ -43,6 +49,10 @@ Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, Mod
 Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const ModelOptions& options,
                                                     ModelId id, const ArenaOptions& arena,
                                                     RecordReader& reader);
+
+// Gives the model slots on the device, if it is to have any, and plans over the device's lanes.
+// What the device refuses is named among the model's fallbacks, and the model goes on without.
+void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model);
 
 // Closes the model's files; its memory goes with it.
 void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader);

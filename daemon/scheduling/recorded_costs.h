@@ -15,7 +15,7 @@ class RecordedCosts final : public CostSource {
  public:
   // One expert on one lane.
   struct ExpertRecord {
-    PlanTime first_row = kNever;
+    PlanTime first_row = kNoLane;
     PlanTime further_row{0};
   };
   struct KindRecord {

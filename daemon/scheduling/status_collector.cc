@@ -27,6 +27,86 @@ SizeClassSnapshot DescribeClass(const LoadedModel& model, size_t index) {
   return snapshot;
 }
 
+SizeClassSnapshot DescribeVramClass(const LoadedModel& model, size_t index) {
+  const ResidencyLedger& ledger = model.vram->ledger(SizeClass{static_cast<uint8_t>(index)});
+  const LedgerCounts counts = ledger.counts();
+  SizeClassSnapshot snapshot;
+  snapshot.model = model.id;
+  snapshot.model_name = model.name;
+  snapshot.size_class = SizeClass{static_cast<uint8_t>(index)};
+  snapshot.slot_bytes = model.geometry->size_classes[index].slot_bytes;
+  snapshot.slots = ledger.slot_count();
+  snapshot.resident = counts.resident;
+  snapshot.loading = counts.loading;
+  snapshot.draining = counts.draining;
+  snapshot.free = counts.free;
+  snapshot.reserved = counts.reserved;
+  snapshot.hits = counts.hits;
+  snapshot.in_flight_hits = counts.in_flight;
+  snapshot.misses = model.vram->absent(index);
+  snapshot.evictions = counts.evictions;
+  return snapshot;
+}
+
+void AddVram(const LoadedModel& model, PoolSnapshot& pool) {
+  pool.used += model.vram->size();
+  for (size_t i = 0; i < model.vram->class_count(); ++i) {
+    pool.classes.push_back(DescribeVramClass(model, i));
+  }
+  const VramPool::Counters& counters = model.vram->counters();
+  pool.copies_in += counters.copies_in;
+  pool.failed_copies += counters.failed_copies;
+  pool.written_back += counters.written_back;
+  pool.dropped_victims += counters.dropped_victims;
+}
+
+void CollectDevice(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
+  if (view.device == nullptr) return;
+  const DeviceDescription& device = view.device->description();
+  PoolSnapshot pool;
+  pool.index = PoolId{1};
+  pool.kind = PoolKind::kVram;
+  pool.name = device.name;
+  pool.budget = device.budget;
+  for (const auto& [id, model] : view.models) {
+    if (model->vram) AddVram(*model, pool);
+    if (model->planning) {
+      const PlanCheck& check = model->planning->check();
+      snapshot.planning.push_back({.model = id,
+                                   .planned = check.choice() == PlanArm::kPlanned,
+                                   .trials = check.trials(),
+                                   .reversions = check.reversions(),
+                                   .restorations = check.restorations(),
+                                   .median_ratio = check.median_ratio().value_or(0)});
+    }
+  }
+  snapshot.pools.push_back(std::move(pool));
+  if (view.device_lost) {
+    snapshot.fallbacks.push_back(
+        {.name = "device:lost", .reason = view.device_lost->message, .count = 1});
+  }
+}
+
+// The CPU's alone, or with those of the device, each at the index of its kind.
+void CollectLanes(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
+  const auto add = [&](LaneKind kind, std::string name) {
+    const LayerExecutor::LaneCounters& counters = view.lanes[Raw(kind)];
+    const auto busy = std::chrono::duration_cast<std::chrono::microseconds>(counters.busy);
+    snapshot.lanes.push_back({.index = Raw(kind),
+                              .kind = kind,
+                              .name = std::move(name),
+                              .experts = counters.experts,
+                              .rows = counters.rows,
+                              .busy_us = static_cast<uint64_t>(busy.count()),
+                              .bytes = counters.bytes});
+  };
+  add(LaneKind::kCpu, "cpu");
+  if (view.device == nullptr) return;
+  const std::string& device = view.device->description().name;
+  add(LaneKind::kZeroCopy, device + " zero-copy");
+  add(LaneKind::kGpu, device);
+}
+
 QuarantineSnapshot DescribeQuarantine(const LoadedModel& model, const ExpertKey& key,
                                       const Error& error) {
   const ExtentList extents = model.store->Locate(key.layer, key.expert);
@@ -65,15 +145,8 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
     }
   }
   snapshot.pools.push_back(std::move(ram));
-  LaneSnapshot lane;
-  lane.kind = LaneKind::kCpu;
-  lane.name = "cpu";
-  lane.experts = view.lane.experts;
-  lane.rows = view.lane.rows;
-  lane.bytes = view.lane.bytes;
-  lane.busy_us = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(view.lane.busy).count());
-  snapshot.lanes.push_back(std::move(lane));
+  CollectDevice(view, snapshot);
+  CollectLanes(view, snapshot);
   snapshot.queued = view.queued;
 }
 

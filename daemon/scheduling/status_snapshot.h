@@ -55,6 +55,21 @@ struct PoolSnapshot {
   Bytes used;             // in arenas, empty slots included
   std::string page_size;  // "2 MiB (huge)"
   std::vector<SizeClassSnapshot> classes;
+  // Of VRAM, since the models in it were loaded.
+  uint64_t copies_in = 0;        // records copied from RAM
+  uint64_t failed_copies = 0;    // their experts stayed in RAM
+  uint64_t written_back = 0;     // experts that left VRAM for RAM
+  uint64_t dropped_victims = 0;  // experts that left VRAM; the drive has them
+};
+
+// How a model's layers are planned, where there is a device.
+struct PlanningSnapshot {
+  ModelId model{};
+  bool planned = true;        // false: planning lost against the simplest plan
+  uint64_t trials = 0;        // pairs of blocks, one of each
+  uint64_t reversions = 0;    // to the simplest plan
+  uint64_t restorations = 0;  // back
+  double median_ratio = 0;    // time of planned blocks over simplest ones; 0: too few trials
 };
 
 struct LaneSnapshot {
@@ -94,6 +109,7 @@ struct LayerTimesSnapshot {
   double total_us_p99 = 0;
   uint32_t ended_by_read = 0;
   uint32_t ended_by_compute = 0;
+  uint32_t ended_by_device = 0;
   uint64_t hits = 0;
   uint64_t in_flight_hits = 0;
   uint64_t misses = 0;
@@ -117,6 +133,7 @@ struct StatusSnapshot {
   CpuSnapshot cpu;
   std::vector<PoolSnapshot> pools;
   std::vector<LaneSnapshot> lanes;
+  std::vector<PlanningSnapshot> planning;
   ReaderSnapshot reader;
   std::map<ModelId, LayerTimesSnapshot> layer_times;
   std::vector<QuarantineSnapshot> quarantined;

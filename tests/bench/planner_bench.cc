@@ -43,7 +43,7 @@ Quality Compare(LayerPlanner& planner, const std::vector<PlanCase>& cases, uint3
     const auto& [costs, picks] = cases[i];
     const PlanTime end = planner.Plan(picks, costs, {}).end();
     const PlanTime greedy = planner.PlanGreedy(picks, costs, {}).end();
-    if (end == kNever || end.count() == 0) continue;
+    if (end == kNoLane || end.count() == 0) continue;
     ++finite;
     quality.worst_percent =
         std::max(quality.worst_percent, 100 * (end / BestEnd(picks, costs, {}) - 1));

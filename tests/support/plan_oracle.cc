@@ -130,7 +130,7 @@ PlanTime BestEnd(std::span<const PlanPick> picks, const CostSource& costs,
       free.push_back(i);
     }
   }
-  PlanTime best = kNever;
+  PlanTime best = kNoLane;
   for (uint64_t choice = 0; choice < uint64_t{1} << free.size(); ++choice) {
     for (size_t bit = 0; bit < free.size(); ++bit) {
       const bool on_device = (choice >> bit & 1) != 0;

@@ -32,7 +32,7 @@ PlanCase DrawPlanCase(Random& random, const PlanCaseOptions& options);
 RecordedCosts::Record GlmRecord();
 
 // When the layer ends if its picks run so; written apart from the planner, from its header's words.
-// kNever when a pick stands under a lane that cannot run it.
+// kNoLane when a pick stands under a lane that cannot run it.
 PlanTime EndOf(std::span<const PlanPick> picks, const CostSource& costs,
                const LayerPlanner::Rules& rules, std::span<const PickLane> lanes);
 

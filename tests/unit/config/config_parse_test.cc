@@ -71,7 +71,48 @@ TEST_CASE("ParseConfig: the installed file's commented keys are accepted with th
   model.name = "qwen3";
   model.path = "qwen3-30b-a3b";
   expected.models = {model};
+  DeviceConfig device;
+  device.budget = 1_GiB;  // required, so it has no default
+  expected.devices = {device};
   CHECK(*config == expected);
+}
+
+TEST_CASE("ParseConfig: a device and what a model has of it", "[config]") {
+  const DaemonConfig config =
+      ParseConfig(
+          "devices:\n"
+          "  - {kind: emulated, name: card, budget: 2GiB, copy_rate: 1GiB,\n"
+          "     copy_latency_us: 7, lost_after: 9}\n"
+          "models:\n  load:\n"
+          "    - {name: a, path: a, vram: 30%, vram_policy: 'heat:64',\n"
+          "       vram_admission: second_touch}\n"
+          "    - {name: b, path: b, vram: none}\n",
+          "f.yaml")
+          .value();
+  DeviceConfig device;
+  device.name = "card";
+  device.budget = 2_GiB;
+  device.copy_rate = 1_GiB;
+  device.copy_latency_us = 7;
+  device.lost_after = 9;
+  CHECK(config.devices == std::vector{device});
+  REQUIRE(config.models.size() == 2);
+  CHECK(config.models[0].vram == MemoryBudget(Percent{30}));
+  CHECK(config.models[0].vram_policy == "heat:64");
+  CHECK(config.models[0].vram_admission == VramAdmissionChoice::kSecondTouch);
+  CHECK(!config.models[1].vram);
+}
+
+TEST_CASE("ParseConfig: a device that is incomplete, unknown or a second one is refused",
+          "[config]") {
+  CHECK_THAT(RefusalOf("devices: [{kind: emulated}]"),
+             Catch::StartsWith("f.yaml:1: devices[0]: `budget` is missing"));
+  CHECK_THAT(RefusalOf("devices: [{budget: 1GiB}]"),
+             Catch::StartsWith("f.yaml:1: devices[0]: `kind` is missing"));
+  CHECK_THAT(RefusalOf("devices: [{kind: cuda, budget: 1GiB}]"),
+             Catch::Contains("devices[0].kind: `cuda` is none of the choices"));
+  CHECK_THAT(RefusalOf("devices: [{kind: emulated, budget: 1GiB}, {kind: emulated, budget: 1GiB}]"),
+             Catch::Contains("devices[1]: a second device"));
 }
 
 TEST_CASE("ParseConfig: every key's value lands in its field", "[config]") {
@@ -144,7 +185,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "instruction_set, tune"},
       {"zzzzzz: 3\n",
        "f.yaml:1: zzzzzz: unknown key; allowed: state_directory, socket, tcp, store_root, models, "
-       "cpu, nvme, memory, limits, fastlane, log, watchdog"},
+       "cpu, nvme, memory, devices, limits, fastlane, log, watchdog"},
       {"cpu: {workers: 0}",
        "f.yaml:1: cpu.workers: `0` is not a number of threads; allowed: auto, "
        "1 to 1024"},
@@ -180,7 +221,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "f.yaml:1: memory.lock: `maybe` is none of the choices; allowed: auto, true, false"},
       {"- a",
        "f.yaml:1: a map of keys is expected here; allowed: state_directory, socket, tcp, "
-       "store_root, models, cpu, nvme, memory, limits, fastlane, log, watchdog"},
+       "store_root, models, cpu, nvme, memory, devices, limits, fastlane, log, watchdog"},
       {"socket: {path: run/x}",
        "f.yaml:1: socket.path: `run/x` is not an absolute path; allowed: "
        "a path that starts with /"},
@@ -227,10 +268,10 @@ TEST_CASE("ParseConfig: a model's faults are named with its place in the list", 
        "f.yaml:4: models.load[1]: the name `a` is given twice; allowed: one entry a name"},
       {"  - {path: q}\n",
        "f.yaml:4: models.load[1]: `name` is missing; allowed: name and path, and what is optional: "
-       "ram, policy, verify_on_landing, exact"},
+       "ram, policy, verify_on_landing, exact, vram, vram_policy, vram_admission"},
       {"  - {name: b}\n",
        "f.yaml:4: models.load[1]: `path` is missing; allowed: name and path, and what is optional: "
-       "ram, policy, verify_on_landing, exact"},
+       "ram, policy, verify_on_landing, exact, vram, vram_policy, vram_admission"},
       {"  - {name: a/b, path: q}\n",
        "f.yaml:4: models.load[1].name: `a/b` is not a model name; allowed: 1 to 64 letters, "
        "digits, `.`, `_`, `-`"},

@@ -95,6 +95,31 @@ TEST_CASE("RenderStatus: another daemon life gives no rates", "[ctl]") {
   Has(page, "calls 100  rows");
 }
 
+TEST_CASE("RenderStatus: a device's pool says what moved, and whether planning pays", "[ctl]") {
+  v1::StatusReply status = Sample();
+  v1::PoolStatus& pool = *status.add_pools();
+  pool.set_index(1);
+  pool.set_name("card");
+  pool.set_kind(v1::POOL_KIND_VRAM);
+  pool.set_copies_in(12);
+  pool.set_written_back(5);
+  pool.set_dropped_victims(2);
+  pool.add_classes()->set_model_name("demo");
+  v1::ModelStatus& model = *status.add_models();
+  model.mutable_model()->set_name("demo");
+  v1::PlanningStatus& planning = *model.mutable_planning();
+  planning.set_planned(false);
+  planning.set_trials(30);
+  planning.set_reversions(1);
+  planning.set_median_ratio(1.07);
+  const std::string page = RenderStatus(status);
+  Has(page, "  12 records copied in, 5 copied back to RAM, 2 overwritten\n");
+  Has(page,
+      "planning demo: given up, since it was slower, 30 trials, planned blocks take 1.07 of the "
+      "others' time, given up 1 times\n");
+  CHECK(RenderStatus(Sample()).find("planning") == std::string::npos);
+}
+
 TEST_CASE("RenderStatus: faults, quarantine, fallbacks and warnings are shown", "[ctl]") {
   v1::StatusReply status = Sample();
   v1::ReasonCount& fault = *status.add_faults();

@@ -132,4 +132,38 @@ TEST_CASE("RaiseOpenFileLimit: more than the hard limit is refused with both num
                  Catch::Contains("LimitNOFILE"));
 }
 
+TEST_CASE("CoreOptions: a configured device is the core's, without one there is none",
+          "[process]") {
+  DaemonConfig config;
+  CHECK(!CoreOptions(config).device);
+  DeviceConfig device;
+  device.name = "card";
+  device.budget = 3_MiB;
+  device.copy_rate = 1_GiB;
+  device.copy_latency_us = 7;
+  device.lost_after = 9;
+  config.devices = {device};
+  config.memory.huge_pages = false;
+  const std::optional<EmulatedDevice::Options> options = CoreOptions(config).device;
+  REQUIRE(options);
+  CHECK(options->name == "card");
+  CHECK(options->budget == 3_MiB);
+  CHECK(options->copy_rate == 1024.0 * 1024 * 1024);
+  CHECK(options->copy_latency == std::chrono::microseconds(7));
+  CHECK(options->lost_after == 9);
+  CHECK(options->memory.pages == PageSize::kSmall);
+}
+
+TEST_CASE("ModelOptionsFor: what a model has of the device", "[process]") {
+  ModelConfig model;
+  CHECK(ModelOptionsFor(model).vram == MemoryBudget(Percent{100}));
+  model.vram.reset();
+  model.vram_policy = "clock";
+  model.vram_admission = VramAdmissionChoice::kSecondTouch;
+  const ModelOptions options = ModelOptionsFor(model);
+  CHECK(!options.vram);
+  CHECK(options.vram_policy == "clock");
+  CHECK(options.vram_admission == VramAdmission::kSecondTouch);
+}
+
 }  // namespace moetier

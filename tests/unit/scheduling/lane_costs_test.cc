@@ -45,7 +45,7 @@ TEST_CASE("RecordedCosts: an expert costs its first row and each further one", "
   CHECK(records.HandOff(LaneKind::kGpu).count() == Approx(0.17));
   CHECK(records.Push(kFirst).count() == Approx(0.403151).margin(5e-7));
   const RecordedCosts none(RecordedCosts::Record{.hand_off = {}, .kinds = {{}}});
-  CHECK(none.Expert(LaneKind::kZeroCopy, kFirst, 3) == kNever);
+  CHECK(none.Expert(LaneKind::kZeroCopy, kFirst, 3) == kNoLane);
 }
 
 TEST_CASE("LaneCosts: they are the records' until a run completes", "[scheduling]") {
@@ -144,7 +144,7 @@ TEST_CASE("LaneCosts: what is no measurement is not counted", "[scheduling]") {
   CHECK(costs.runs(LaneKind::kCpu, kFirst, 0) == 0);
   CHECK(costs.runs(LaneKind::kZeroCopy, kFirst, 0) == 0);
   CHECK(CpuCost(costs, 1) == Approx(0.104));
-  CHECK(costs.Expert(LaneKind::kZeroCopy, kFirst, 1) == kNever);
+  CHECK(costs.Expert(LaneKind::kZeroCopy, kFirst, 1) == kNoLane);
 }
 
 }  // namespace

@@ -231,7 +231,7 @@ TEST_CASE("LayerPlanner: a pick that no lane can run makes the plan never end", 
   const std::vector<PlanPick> picks{InVram(), InRam(), InFlight(0.1)};
   for (const LayerPlan& plan :
        {planner.Plan(picks, costs, {}), planner.PlanGreedy(picks, costs, {})}) {
-    CHECK(plan.end() == kNever);
+    CHECK(plan.end() == kNoLane);
     CHECK(plan.lanes[1] == PickLane::kCpu);
   }
   CHECK(planner.Plan(std::vector{InVram()}, costs, {}).end().count() == Approx(0.193));

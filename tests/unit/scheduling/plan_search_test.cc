@@ -46,8 +46,8 @@ void CheckHonest(const SeededCase& seeded, const LayerPlan& plan) {
   }
   REQUIRE(plan.masked == masked);
   const PlanTime told = EndOf(picks, costs, seeded.rules, plan.lanes);
-  if (told == kNever) {
-    REQUIRE(plan.end() == kNever);
+  if (told == kNoLane) {
+    REQUIRE(plan.end() == kNoLane);
   } else {
     REQUIRE(std::abs((plan.end() - told).count()) <= kRounding * told.count());
   }

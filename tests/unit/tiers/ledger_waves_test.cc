@@ -171,5 +171,15 @@ TEST_CASE("ResidencyLedger: the states of slots always sum to the slots", "[tier
   CHECK(counts.free == 1);
 }
 
+TEST_CASE("ResidencyLedger: pins are no requests and count as no hits or misses", "[tiers]") {
+  LedgerScript script({.slot_count = 3});
+  script.Use(0);
+  const LedgerCounts before = script.counts();
+  script.Reserve({0, 1}, {.tenure = Tenure::kHeld});
+  script.Land(script.ReadOf(1));
+  CHECK(script.counts().hits == before.hits);
+  CHECK(script.counts().misses == before.misses);
+}
+
 }  // namespace
 }  // namespace moetier

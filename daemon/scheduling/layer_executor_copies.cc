@@ -1,0 +1,123 @@
+// LayerExecutor's copies between RAM and a device's memory: experts that enter VRAM, and those that
+// leave it for them.
+
+#include <utility>
+
+#include "base/check.h"
+#include "daemon/scheduling/layer_executor.h"
+
+namespace moetier {
+
+// Within a step of VRAM's ledger, outside of any of RAM's.
+void LayerExecutor::BeginCopy(LoadedModel& model, SizeClass size_class, const StartRead& start) {
+  const std::optional<SlotIndex> from = model.ledgers[Raw(size_class)]->SlotOf(start.key);
+  MOE_CHECK(from, "{} is to be copied and is not in RAM", ToString(start.key));
+  Step(model, size_class, HoldKey{.key = start.key});
+  const DeviceAddress to = model.vram->Slot(size_class, start.ticket.slot);
+  const std::optional<ExpertKey> victim =
+      model.vram->CopyBegins(size_class, start.ticket.slot, start.key);
+  // Copies run in their order: it is out before it is overwritten.
+  if (victim) BeginWriteBack(model, size_class, {.key = *victim, .from = to});
+  const CopyId id{next_copy_++};
+  copies_.emplace(id, CopyUnderWay{.way = CopyWay::kIntoVram,
+                                   .model = &model,
+                                   .size_class = size_class,
+                                   .key = start.key,
+                                   .ticket = start.ticket});
+  ++model.device_work;
+  const uint64_t bytes = model.geometry->Find(start.key.layer)->record.bytes;
+  device_->Copy(id, CopyIn{.from = model.arena->Slot(size_class, *from).first(bytes), .to = to});
+}
+
+// Whether a wave of the key alone would be granted at once: a victim does not wait.
+bool LayerExecutor::HasRoomInRam(const LoadedModel& model, SizeClass size_class,
+                                 const ExpertKey& key) const {
+  const ResidencyLedger& ram = *model.ledgers[Raw(size_class)];
+  const LedgerCounts counts = ram.counts();
+  return counts.waiting_waves == 0 && ram.StateOf(key) == SlotState::kAbsent &&
+         !ram.IsQuarantined(key) &&
+         counts.free + counts.resident + counts.loading > counts.reserved;
+}
+
+void LayerExecutor::BeginWriteBack(LoadedModel& model, SizeClass size_class,
+                                   const WriteBack& victim) {
+  if (!HasDevice() || !model.vram->MayWriteBack() || !HasRoomInRam(model, size_class, victim.key)) {
+    return model.vram->NoteVictim(VramPool::Victim::kDropped);
+  }
+  const WaveId id{next_wave_++};
+  Wave& wave = waves_[id];
+  wave.model = &model;
+  wave.size_class = size_class;
+  wave.batch = kWriteBackBatch;
+  wave.keys = {victim.key};
+  write_back_ = victim;
+  Step(model, size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
+  MOE_CHECK(!write_back_, "{} got no slot in RAM", ToString(victim.key));
+}
+
+// Within a step of RAM's ledger: whether the bytes come from VRAM, not from the drive.
+bool LayerExecutor::TakeWriteBack(LoadedModel& model, SizeClass size_class,
+                                  const StartRead& start) {
+  if (!write_back_ || write_back_->key != start.key) return false;
+  const DeviceAddress from = std::exchange(write_back_, std::nullopt)->from;
+  const CopyId id{next_copy_++};
+  copies_.emplace(id, CopyUnderWay{.way = CopyWay::kBackToRam,
+                                   .model = &model,
+                                   .size_class = size_class,
+                                   .key = start.key,
+                                   .ticket = start.ticket});
+  ++model.device_work;
+  model.vram->NoteVictim(VramPool::Victim::kWrittenBack);
+  const uint64_t bytes = model.geometry->Find(start.key.layer)->record.bytes;
+  device_->Copy(id, CopyOut{.from = from,
+                            .to = model.arena->Slot(size_class, start.ticket.slot).first(bytes)});
+  return true;
+}
+
+void LayerExecutor::OnCopyDone(const CopyDone& done) {
+  const auto node = copies_.extract(done.id);
+  MOE_CHECK(!node.empty(), "copy {} ended and is not under way", Raw(done.id));
+  const CopyUnderWay& copy = node.mapped();
+  --copy.model->device_work;
+  if (copy.way == CopyWay::kIntoVram) {
+    OnCopiedIn(copy, done.outcome);
+  } else {
+    OnWrittenBack(copy, done.outcome);
+  }
+}
+
+void LayerExecutor::OnCopiedIn(const CopyUnderWay& copy, DeviceOutcome outcome) {
+  LoadedModel& model = *copy.model;
+  switch (outcome) {
+    case DeviceOutcome::kDone:
+      StepVram(model, copy.size_class, ReadLanded{.ticket = copy.ticket});
+      break;
+    case DeviceOutcome::kCancelled:
+      StepVram(model, copy.size_class,
+               ReadEnded{.ticket = copy.ticket, .why = ReadEnded::Why::kCancelled});
+      break;
+    case DeviceOutcome::kFailed:
+      StepVram(model, copy.size_class,
+               ReadEnded{.ticket = copy.ticket, .why = ReadEnded::Why::kFailed});
+      // The bytes in RAM are good, and the next copy may be too.
+      StepVram(model, copy.size_class, moetier::LiftQuarantine{.key = copy.key});
+      break;
+  }
+  model.vram->CopyEnded(copy.size_class, copy.ticket.slot, copy.key, outcome);
+  if (model.vram->IsResident(copy.size_class, copy.key)) {
+    Step(model, copy.size_class, DropKey{.key = copy.key});
+  }
+  Step(model, copy.size_class, UnholdKey{.key = copy.key});
+}
+
+// A copy that did not come is, to RAM's ledger, a read that begins anew: from the drive.
+void LayerExecutor::OnWrittenBack(const CopyUnderWay& copy, DeviceOutcome outcome) {
+  copy.model->vram->WriteBackEnded();
+  if (outcome == DeviceOutcome::kDone) {
+    return Step(*copy.model, copy.size_class, ReadLanded{.ticket = copy.ticket});
+  }
+  Step(*copy.model, copy.size_class,
+       ReadEnded{.ticket = copy.ticket, .why = ReadEnded::Why::kCancelled});
+}
+
+}  // namespace moetier

@@ -1,0 +1,78 @@
+#include "daemon/scheduling/vram_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tiers/arena_plan.h"
+
+namespace moetier {
+namespace {
+
+std::vector<ExpertKey> KeysOfClass(ModelId model, const ModelGeometry& geometry,
+                                   size_t size_class) {
+  std::vector<ExpertKey> keys;
+  for (const LayerGeometry& layer : geometry.layers) {
+    if (Raw(layer.size_class) != size_class) continue;
+    for (uint32_t expert = 0; expert < layer.experts; ++expert) {
+      keys.push_back({model, layer.layer, ExpertIndex{static_cast<uint16_t>(expert)}});
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VramPool>> VramPool::Create(const Options& options, ModelId model,
+                                                   const ModelGeometry& geometry, Device& device) {
+  const Bytes budget =
+      std::min(ResolveBudget(options.budget, geometry.TotalBytes()), device.free());
+  Result<ArenaPlan> plan = PlanArena(geometry.size_classes, budget, 1);
+  if (!plan.has_value()) {
+    plan.error().message = fmt::format("{}: {}", options.budget_key, plan.error().message);
+    return std::move(plan).error();
+  }
+  std::unique_ptr<VramPool> pool(new VramPool(options.admission, budget));
+  for (size_t i = 0; i < plan->regions.size(); ++i) {
+    Class& each = pool->classes_.emplace_back();
+    ASSIGN_OR_RETURN(each.ledger,
+                     ResidencyLedger::Create({.slot_count = plan->regions[i].slots,
+                                              .policy = options.policy,
+                                              .keys = KeysOfClass(model, geometry, i)}));
+    each.occupants.resize(plan->regions[i].slots);
+  }
+  ASSIGN_OR_RETURN(pool->arena_, device.Allocate(*plan, options.budget_key));
+  return pool;
+}
+
+bool VramPool::WantsIn(const ExpertKey& key) {
+  if (admission_ == VramAdmission::kAlways) return true;
+  const auto [touched, first] = touched_.insert(key);
+  return !first;
+}
+
+bool VramPool::MayEnter(SizeClass size_class, const ExpertKey& key) const {
+  const ResidencyLedger& here = ledger(size_class);
+  if (copies_ >= kMaxCopies || here.StateOf(key) != SlotState::kAbsent) return false;
+  const LedgerCounts counts = here.counts();
+  // What is loading or draining is reserved by its wave or no place to be had.
+  return counts.free + counts.resident + counts.loading > counts.reserved;
+}
+
+std::optional<ExpertKey> VramPool::CopyBegins(SizeClass size_class, SlotIndex slot,
+                                              const ExpertKey& key) {
+  ++copies_;
+  touched_.erase(key);
+  return std::exchange(classes_[Raw(size_class)].occupants[Raw(slot)], std::nullopt);
+}
+
+void VramPool::CopyEnded(SizeClass size_class, SlotIndex slot, const ExpertKey& key,
+                         DeviceOutcome outcome) {
+  --copies_;
+  if (outcome == DeviceOutcome::kFailed) ++counters_.failed_copies;
+  const ResidencyLedger& here = ledger(size_class);
+  if (here.StateOf(key) != SlotState::kResident || here.SlotOf(key) != slot) return;
+  ++counters_.copies_in;
+  classes_[Raw(size_class)].occupants[Raw(slot)] = key;
+}
+
+}  // namespace moetier

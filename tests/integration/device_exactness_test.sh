@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# With a device beside the CPU the output bits are still the same: whatever VRAM and RAM hold, by
+# every policy and rule of entry, for one session and for many, and when the device is lost in
+# mid-run. Each is compared with the reference that `moetierctl replay` computes from the model file.
+# usage: device_exactness_test.sh MOETIERCTL MOETIERD DATA_DIR
+set -uo pipefail
+ctl="$1"
+daemon="$2"
+demo="$3/demo-moe"
+work="$(mktemp -d /tmp/moetier-device.XXXXXX)"
+source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+trap 'stop_daemon; rm -rf "$work"' EXIT
+
+import_demo packed
+
+hash=""
+# same CONFIG -- REPLAY_ARGS: the daemon with that configuration gives the one hash; its last status
+# stays in $work/out.
+same() {
+  local config="$1" got
+  shift 2
+  start_daemon "$config" || return 1
+  got="$(replay_hash "$@")" || return 1
+  "$ctl" status --json >"$work/out"
+  stop_daemon || { echo "the daemon ended badly"; return 1; }
+  hash="${hash:-$got}"
+  equal "$got" "$hash"
+}
+# model RAM VRAM POLICY [ADMISSION]
+model() {
+  echo "models: {load: [{name: m, path: packed, ram: $1, policy: '$3', vram: $2, vram_policy: '$3', vram_admission: ${4:-always}}]}"
+}
+readonly MACHINE="cpu: {workers: 1, tune: false}"
+# device [LOST_AFTER]
+device() { echo "devices: [{kind: emulated, name: card, budget: 64MiB, lost_after: ${1:-0}}]"; }
+setup() { printf '%s\n' "$(model "${@:2}")" "$(device "$1")" "$MACHINE"; }
+
+for ram in 100% 25% 5%; do
+  for vram in none 10% 30% 100%; do
+    check "RAM $ram, VRAM $vram" same "$(setup 0 "$ram" "$vram" lru)" -- --rows 1
+  done
+done
+for policy in clock lfu:8:16 heat:64 static; do
+  check "policy $policy, second touch" \
+    same "$(setup 0 10% 20% "$policy" second_touch)" -- --rows 2 --sessions 2
+done
+check "8 sessions" same "$(setup 0 25% 30% lru)" -- --rows 1 --sessions 8
+check "the GPU's lane computed some of them" \
+  test "$(json_value '["lanes"][2]["experts"]')" -gt 0
+check "status lists the device's pool" equal "$(json_value '["pools"][1]["name"]')" card
+check "64 rows, 8 sessions, 5 % of RAM" same "$(setup 0 5% 10% lru)" -- --rows 64 --sessions 8
+check "over the fast lane" same "$(setup 0 25% 30% lru)" -- --rows 1 --fastlane
+for lost_after in 1 20 80; do
+  check "lost after $lost_after copies and runs" \
+    same "$(setup "$lost_after" 25% 30% lru)" -- --rows 1 --sessions 4
+  check "and said" out_has device:lost
+done
+
+start_daemon "$(setup 0 25% 30% lru)"
+"$ctl" status >"$work/table"
+check "the status names pool and lanes" grep -qE '^card zero-copy +0' "$work/table"
+stop_daemon
+echo "hash of all output bits: $hash"
+((failures == 0)) || tail -n 20 "$work/log"
+finish
