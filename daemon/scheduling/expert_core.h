@@ -72,6 +72,7 @@ class ExpertCore final : public DaemonCore {
                        std::span<const ExpertIndex> experts) override;
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
+  uint32_t Hint(SessionId session, const std::vector<ExpertKey>& experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   Status AddCallSource(CallSource& source) override;
   void RemoveCallSource(CallSource& source) override;

@@ -23,7 +23,13 @@ uint32_t Microseconds(std::chrono::nanoseconds time) {
 
 LayerExecutor::LayerExecutor(const Options& options, const Clock& clock, spdlog::logger& log,
                              CpuLane& lane)
-    : options_(options), clock_(clock), log_(log), lane_(lane) {}
+    : options_(options),
+      clock_(clock),
+      log_(log),
+      lane_(lane),
+      prefetcher_(
+          options.prefetch, [this](const ExpertKey& key) { return IsResident(key); },
+          [this](LayerGuesses guesses) { mailbox_.Send(Guessed{std::move(guesses)}); }) {}
 
 LayerExecutor::~LayerExecutor() { Stop(); }
 
@@ -66,6 +72,7 @@ void LayerExecutor::EndSession(SessionId session) {
     for (PendingCall& pending : queue_) {
       if (pending.call.session == session) pending.call.control->cancelled.store(true);
     }
+    prefetcher_.EndSession(session, no_longer_expected_);
   }});
 }
 
@@ -109,6 +116,7 @@ void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
   RunOnThread([&] {
     visit({.models = models_,
            .lane = lane_counters_,
+           .prefetcher = prefetcher_,
            .queued = static_cast<uint32_t>(queue_.size())});
   });
 }
@@ -139,6 +147,7 @@ void LayerExecutor::Loop() {
     AnswerEarly();
     Admit();
     AdvanceChanged();
+    ReadAhead();
     if (ComputeSome()) continue;
     RemoveIdleModels();
     if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
@@ -157,6 +166,8 @@ void LayerExecutor::TakeMessages() {
       queue_.push_back(std::move(call->pending));
     } else if (auto* landed = std::get_if<Landed>(&message)) {
       OnLanded(std::move(landed->done));
+    } else if (const auto* guessed = std::get_if<Guessed>(&message)) {
+      OnGuesses(guessed->guesses);
     } else {
       std::get<Control>(message).run();
     }
@@ -226,6 +237,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   for (PendingCall& pending : active.batch.calls()) {
     pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
   }
+  Foresee(active.batch.calls(), model);
   changed_.push_back(id);
 }
 
@@ -375,6 +387,7 @@ void LayerExecutor::RemoveIdleModels() {
                      [&](const auto& entry) { return &entry.second.model == &model; });
     if (model.removed && idle) {
       const auto removed = model.removed;
+      prefetcher_.ForgetModel(model.id);
       removed->set_value(std::move(it->second));
       it = models_.erase(it);
     } else {

@@ -25,6 +25,7 @@
 #include "daemon/scheduling/layer_call.h"
 #include "daemon/scheduling/loaded_model.h"
 #include "daemon/scheduling/mailbox.h"
+#include "daemon/scheduling/prefetcher.h"
 #include "tiers/expert_loader.h"
 
 namespace moetier {
@@ -43,6 +44,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
     // How long it looks at a source that has clients before it sleeps; a wake-up costs its caller
     // some 10 us. 0: sleep at once.
     std::chrono::microseconds spin{20};
+    PrefetchOptions prefetch{};
   };
 
   LayerExecutor(const Options& options, const Clock& clock, spdlog::logger& log, CpuLane& lane);
@@ -73,6 +75,9 @@ class LayerExecutor final : public LoadListener, public CallSink {
   Result<uint32_t> Pin(const std::vector<ExpertKey>& keys);
   // Gives how many were pinned.
   uint32_t Unpin(const std::vector<ExpertKey>& keys);
+  // Experts of one model that the session expects soon, those of a layer together. Gives how many
+  // were taken: they are resident or will be read ahead if the drive has time.
+  uint32_t Hint(SessionId session, const std::vector<ExpertKey>& experts);
   // Quarantined experts may be read again.
   void LiftQuarantine(ModelId model);
 
@@ -86,6 +91,7 @@ class LayerExecutor final : public LoadListener, public CallSink {
   struct View {
     const std::map<ModelId, std::unique_ptr<LoadedModel>>& models;
     const LaneCounters& lane;
+    const Prefetcher& prefetcher;
     uint32_t queued = 0;
   };
   // Runs `visit` on the executor's thread, and waits.
@@ -107,11 +113,15 @@ class LayerExecutor final : public LoadListener, public CallSink {
   struct Landed {
     LoadDone done;
   };
+  // What a router has guessed.
+  struct Guessed {
+    LayerGuesses guesses;
+  };
   // Anything rarer than calls and landings.
   struct Control {
     std::function<void()> run;
   };
-  using Message = std::variant<NewCall, Landed, Control>;
+  using Message = std::variant<NewCall, Landed, Guessed, Control>;
 
   // A wave of one batch's experts, or one pinned expert.
   struct Wave {
@@ -168,6 +178,12 @@ class LayerExecutor final : public LoadListener, public CallSink {
   void Step(LoadedModel& model, SizeClass size_class, const LedgerEvent& event);
   void StartLoad(LoadedModel& model, SizeClass size_class, const StartRead& start);
   void OnLanded(LoadDone done);
+  void Foresee(const std::vector<PendingCall>& calls, const LoadedModel& model);
+  void ReadAhead();
+  void StepKey(const ExpertKey& key, const LedgerEvent& event);
+  [[nodiscard]] bool DriveHasTime() const;
+  [[nodiscard]] bool IsResident(const ExpertKey& key) const;
+  void OnGuesses(const LayerGuesses& guesses);
   void OnKeyReady(const KeyReady& ready);
   void OnKeyFailed(LoadedModel& model, const KeyFailed& failed);
   [[nodiscard]] Status CheckPins(const std::set<ExpertKey>& keys) const;
@@ -206,6 +222,8 @@ class LayerExecutor final : public LoadListener, public CallSink {
   uint64_t next_batch_ = 1;
   uint64_t next_wave_ = 1;
   std::vector<LaneTask> tasks_;
+  std::vector<ExpertKey> no_longer_expected_;
+  Prefetcher prefetcher_;
 
   std::jthread thread_;
 };

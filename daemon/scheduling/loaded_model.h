@@ -11,6 +11,7 @@
 #include "base/fallback.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "daemon/scheduling/router_predictor.h"
 #include "tiers/arena.h"
 #include "tiers/nvme/record_reader.h"
 #include "tiers/residency_ledger.h"
@@ -36,6 +37,7 @@ struct LoadedModel {
   std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<ResidencyLedger>> ledgers;  // per size class
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
+  std::shared_ptr<const RouterPredictor> router;  // null: none. Shared with guesses under way
 
   Bytes budget;
   std::vector<std::string> warnings;
