@@ -110,6 +110,10 @@ class DaemonCore {
   virtual Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                                  std::span<const ExpertIndex> experts) = 0;
 
+  // Experts of one model, which exist, that the session expects soon, those of a layer together.
+  // Gives how many were taken: they are resident or will be read ahead if the drive has time.
+  virtual uint32_t Hint(SessionId session, const std::vector<ExpertKey>& experts) = 0;
+
   [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
 
   // `tap` sees every call that is answered from now on, until it says kNoMore. Shared with the

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text_size.h"
+#include "daemon/scheduling/router_loading.h"
 #include "daemon/scheduling/status_collector.h"
 #include "tiers/store/verifier.h"
 
@@ -131,6 +132,8 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
   }
   std::unique_ptr<LoadedModel> model = std::move(built).value();
   if (device_ != nullptr) UseDevice(options, *device_, *model);
+  const PrefetchOptions& prefetch = options_.executor.prefetch;
+  if (prefetch.enabled && prefetch.router) LoadRouters(options.directory, *model);
   ModelInfo info;
   info.id = id;
   info.name = options.name;
@@ -294,6 +297,10 @@ Status ExpertCore::VerifyModel(std::string_view name, const ProgressListener& li
   }
   (void)listener(last);
   return Ok{};
+}
+
+uint32_t ExpertCore::Hint(SessionId session, const std::vector<ExpertKey>& experts) {
+  return executor_.Hint(session, experts);
 }
 
 void ExpertCore::LiftQuarantines() {

@@ -74,6 +74,7 @@ class ExpertCore final : public DaemonCore {
                        std::span<const ExpertIndex> experts) override;
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
+  uint32_t Hint(SessionId session, const std::vector<ExpertKey>& experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   void AddRouteTap(std::shared_ptr<RouteTap> tap) override;
   Status AddCallSource(CallSource& source) override;

@@ -34,6 +34,9 @@ struct LayerCall {
   std::vector<uint16_t> experts;        // [rows, top_k], in range, distinct within a row
   std::vector<float> weights;           // [rows, top_k], finite
   std::optional<uint32_t> forced_lane;  // index of an existing lane
+  // Experts of the call's model that are expected soon, those of a layer together, the most likely
+  // first; `model` of the keys is not looked at.
+  std::vector<ExpertKey> hints;
   TimePoint received{};
   std::optional<TimePoint> deadline;  // for the start of execution
   // Shared by the transport (which may cancel) and the executor; never null.

@@ -24,7 +24,13 @@ uint32_t Microseconds(std::chrono::nanoseconds time) {
 
 LayerExecutor::LayerExecutor(const Options& options, const Clock& clock, spdlog::logger& log,
                              CpuLane& lane)
-    : options_(options), clock_(clock), log_(log), lane_(lane) {}
+    : options_(options),
+      clock_(clock),
+      log_(log),
+      lane_(lane),
+      prefetcher_(
+          options.prefetch, [this](const ExpertKey& key) { return IsResident(key); },
+          [this](LayerGuesses guesses) { mailbox_.Send(Guessed{std::move(guesses)}); }) {}
 
 LayerExecutor::~LayerExecutor() { Stop(); }
 
@@ -67,6 +73,7 @@ void LayerExecutor::EndSession(SessionId session) {
     for (PendingCall& pending : queue_) {
       if (pending.call.session == session) pending.call.control->cancelled.store(true);
     }
+    prefetcher_.EndSession(session, no_longer_expected_);
   }});
 }
 
@@ -116,6 +123,7 @@ void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
            .lanes = lane_counters_,
            .device = device_,
            .device_lost = device_lost_,
+           .prefetcher = prefetcher_,
            .queued = static_cast<uint32_t>(queue_.size())});
   });
 }
@@ -147,6 +155,7 @@ void LayerExecutor::Loop() {
     Admit();
     AdvanceChanged();
     SubmitToDevice();
+    ReadAhead();
     if (ComputeSome() || !changed_.empty()) continue;
     RemoveIdleModels();
     if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
@@ -170,6 +179,8 @@ void LayerExecutor::TakeMessages() {
       OnCopyDone(*copied);
     } else if (const auto* ran = std::get_if<Ran>(&message)) {
       OnRunDone(*ran);
+    } else if (const auto* guessed = std::get_if<Guessed>(&message)) {
+      OnGuesses(guessed->guesses);
     } else {
       std::get<Control>(message).run();
     }
@@ -242,6 +253,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   for (PendingCall& pending : active.batch.calls()) {
     pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
   }
+  Foresee(active.batch.calls(), model);
   changed_.push_back(id);
 }
 
@@ -410,6 +422,7 @@ void LayerExecutor::RemoveIdleModels() {
                      [&](const auto& entry) { return &entry.second.model == &model; });
     if (model.removed && idle) {
       const auto removed = model.removed;
+      prefetcher_.ForgetModel(model.id);
       removed->set_value(std::move(it->second));
       it = models_.erase(it);
     } else {

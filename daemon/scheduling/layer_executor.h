@@ -28,6 +28,7 @@
 #include "daemon/scheduling/layer_planner.h"
 #include "daemon/scheduling/loaded_model.h"
 #include "daemon/scheduling/mailbox.h"
+#include "daemon/scheduling/prefetcher.h"
 #include "daemon/scheduling/route_tap.h"
 #include "daemon/scheduling/session_turns.h"
 #include "tiers/device/device.h"
@@ -52,6 +53,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     // How long it looks at a source that has clients before it sleeps; a wake-up costs its caller
     // some 10 us. 0: sleep at once.
     std::chrono::microseconds spin{20};
+    PrefetchOptions prefetch{};
   };
 
   LayerExecutor(const Options& options, const Clock& clock, spdlog::logger& log, CpuLane& lane);
@@ -87,6 +89,9 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   Result<uint32_t> Pin(const std::vector<ExpertKey>& keys);
   // Gives how many were pinned.
   uint32_t Unpin(const std::vector<ExpertKey>& keys);
+  // Experts of one model that the session expects soon, those of a layer together. Gives how many
+  // were taken: they are resident or will be read ahead if the drive has time.
+  uint32_t Hint(SessionId session, const std::vector<ExpertKey>& experts);
   // Quarantined experts may be read again.
   void LiftQuarantine(ModelId model);
 
@@ -102,6 +107,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     std::span<const LaneCounters, kLaneKinds> lanes;  // by LaneKind
     const Device* device = nullptr;                   // null: the CPU's lane is all
     const std::optional<Error>& device_lost;
+    const Prefetcher& prefetcher;
     uint32_t queued = 0;
   };
   // Runs `visit` on the executor's thread, and waits.
@@ -131,11 +137,15 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     RunDone done;
     TimePoint at;
   };
+  // What a router has guessed.
+  struct Guessed {
+    LayerGuesses guesses;
+  };
   // Anything rarer than calls and landings.
   struct Control {
     std::function<void()> run;
   };
-  using Message = std::variant<NewCall, Landed, CopyDone, Ran, Control>;
+  using Message = std::variant<NewCall, Landed, CopyDone, Ran, Guessed, Control>;
 
   // A wave of one batch's experts, one pinned expert, or one that comes back from VRAM.
   static constexpr uint64_t kWriteBackBatch = UINT64_MAX;
@@ -249,6 +259,14 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void Step(LoadedModel& model, SizeClass size_class, const LedgerEvent& event);
   void StartLoad(LoadedModel& model, SizeClass size_class, const StartRead& start);
   void OnLanded(LoadDone done);
+  void Foresee(const std::vector<PendingCall>& calls, const LoadedModel& model);
+  void ReadAhead();
+  void Expect(const ExpertKey& key);
+  [[nodiscard]] bool IsInVram(const ExpertKey& key) const;
+  void StepKey(const ExpertKey& key, const LedgerEvent& event);
+  [[nodiscard]] bool DriveHasTime() const;
+  [[nodiscard]] bool IsResident(const ExpertKey& key) const;
+  void OnGuesses(const LayerGuesses& guesses);
   void OnKeyReady(const KeyReady& ready);
   void OnKeyFailed(LoadedModel& model, const KeyFailed& failed);
   [[nodiscard]] Status CheckPins(const std::set<ExpertKey>& keys) const;
@@ -329,6 +347,8 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   uint64_t next_batch_ = 1;
   uint64_t next_wave_ = 1;
   std::vector<LaneTask> tasks_;
+  std::vector<ExpertKey> no_longer_expected_;
+  Prefetcher prefetcher_;
 
   // The executor thread's own, of the device.
   std::optional<Error> device_lost_;

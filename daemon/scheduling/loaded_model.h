@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "daemon/scheduling/layer_record.h"
 #include "daemon/scheduling/model_planning.h"
+#include "daemon/scheduling/router_predictor.h"
 #include "daemon/scheduling/vram_pool.h"
 #include "tiers/arena.h"
 #include "tiers/nvme/record_reader.h"
@@ -43,6 +44,7 @@ struct LoadedModel {
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
   std::unique_ptr<VramPool> vram;                         // null: no slots on a device
   std::unique_ptr<ModelPlanning> planning;                // null: there is no device to plan for
+  std::shared_ptr<const RouterPredictor> router;  // null: none. Shared with guesses under way
 
   Bytes budget;
   std::vector<std::string> warnings;

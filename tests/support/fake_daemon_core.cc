@@ -300,6 +300,17 @@ Result<uint32_t> FakeDaemonCore::Unpin(ModelId model, LayerIndex layer,
   return 0u;
 }
 
+uint32_t FakeDaemonCore::Hint(SessionId /*session*/, const std::vector<ExpertKey>& experts) {
+  const MutexLock lock(mu_);
+  hinted_.insert(hinted_.end(), experts.begin(), experts.end());
+  return static_cast<uint32_t>(experts.size());
+}
+
+std::vector<ExpertKey> FakeDaemonCore::hinted() const {
+  const MutexLock lock(mu_);
+  return hinted_;
+}
+
 StatusSnapshot FakeDaemonCore::Snapshot() const { return snapshot_; }
 
 void FakeDaemonCore::AddRouteTap(std::shared_ptr<RouteTap> tap) {

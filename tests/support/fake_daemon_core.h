@@ -46,6 +46,7 @@ class FakeDaemonCore final : public DaemonCore {
   bool WaitForDrain();  // until Drain was called
   [[nodiscard]] std::vector<std::string> admin_calls() const;
   [[nodiscard]] size_t submitted() const;
+  [[nodiscard]] std::vector<ExpertKey> hinted() const;
   StatusSnapshot& snapshot() { return snapshot_; }  // before the server starts
 
   // DaemonCore. -------------------------------------------------------------------------------
@@ -60,6 +61,7 @@ class FakeDaemonCore final : public DaemonCore {
   Status VerifyModel(std::string_view name, const ProgressListener& listener) override;
   Result<uint32_t> Pin(ModelId model, LayerIndex layer,
                        std::span<const ExpertIndex> experts) override;
+  uint32_t Hint(SessionId session, const std::vector<ExpertKey>& experts) override;
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
@@ -102,6 +104,7 @@ class FakeDaemonCore final : public DaemonCore {
   std::vector<SessionId> ended_ GUARDED_BY(mu_);
   std::vector<std::string> admin_calls_ GUARDED_BY(mu_);
   std::vector<std::shared_ptr<RouteTap>> taps_ GUARDED_BY(mu_);
+  std::vector<ExpertKey> hinted_ GUARDED_BY(mu_);
   std::map<ModelId, ModelInfo> models_ GUARDED_BY(mu_);
   std::thread thread_;  // the last member: it uses all others
 };

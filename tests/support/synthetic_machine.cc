@@ -87,7 +87,8 @@ std::vector<std::vector<float>> SyntheticMachine::RunTogether(
 
 LayerExecutor::LaneCounters SyntheticMachine::Counters() {
   LayerExecutor::LaneCounters counters;
-  executor_.Inspect([&](const LayerExecutor::View& view) { counters = view.lane; });
+  executor_.Inspect(
+      [&](const LayerExecutor::View& view) { counters = view.lanes[Raw(LaneKind::kCpu)]; });
   return counters;
 }
 
