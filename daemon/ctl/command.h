@@ -15,6 +15,7 @@
 namespace moetier {
 
 void AddDoctorCommand(CLI::App& app, ExitCode& exit_code);
+void AddHeatCommands(CLI::App& app, ExitCode& exit_code);  // heat show, export, import
 void AddImportCommand(CLI::App& app, ExitCode& exit_code);
 void AddLoadCommands(CLI::App& app, ExitCode& exit_code);  // load, unload
 void AddModelsCommand(CLI::App& app, ExitCode& exit_code);

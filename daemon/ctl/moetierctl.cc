@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   moetier::AddModelsCommand(app, exit_code);
   moetier::AddLoadCommands(app, exit_code);
   moetier::AddPinCommands(app, exit_code);
+  moetier::AddHeatCommands(app, exit_code);
   moetier::AddReloadCommand(app, exit_code);
   moetier::AddReplayCommand(app, exit_code);
   moetier::AddDoctorCommand(app, exit_code);

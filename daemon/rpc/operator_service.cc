@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/rpc/heat_messages.h"
 #include "daemon/rpc/unary_reply.h"
 #include "daemon/rpc/watch_reactor.h"
 #include "daemon/transport/layer_request.h"
@@ -83,15 +84,27 @@ grpc::Status OperatorService::ChangePins(PinChange change, const v1::PinRequest&
 }
 
 grpc::ServerUnaryReactor* OperatorService::GetHeat(grpc::CallbackServerContext* call,
-                                                   const v1::GetHeatRequest* /*request*/,
-                                                   v1::Heat* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Operator.GetHeat")));
+                                                   const v1::GetHeatRequest* request,
+                                                   v1::Heat* reply) {
+  const Result<ModelInfo> model = ChooseModel(context_.core, request->model());
+  if (!model) return FinishNow(*call, context_.Refuse(model.error(), {.field = "model"}));
+  const Result<ModelHeat> heat = context_.core.GetHeat(model->id);
+  if (!heat) return FinishNow(*call, context_.Refuse(heat.error(), {.field = "model"}));
+  *reply = ToProto(*heat, model->name);
+  return FinishNow(*call, grpc::Status::OK);
 }
 
 grpc::ServerUnaryReactor* OperatorService::SetHeat(grpc::CallbackServerContext* call,
-                                                   const v1::Heat* /*request*/,
+                                                   const v1::Heat* request,
                                                    v1::SetHeatReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Operator.SetHeat")));
+  const Result<ModelInfo> model = ChooseModel(context_.core, request->model());
+  if (!model) return FinishNow(*call, context_.Refuse(model.error(), {.field = "model"}));
+  const Result<ModelHeat> heat = FromProto(*request);
+  if (!heat) return FinishNow(*call, context_.Refuse(heat.error(), {.field = "layers"}));
+  const Status set = context_.core.SetHeat(model->id, *heat);
+  if (!set) return FinishNow(*call, context_.Refuse(set.error()));
+  context_.log.info("model {}: heat set by an operator", model->name);
+  return FinishNow(*call, grpc::Status::OK);
 }
 
 grpc::ServerWriteReactor<v1::TraceRecord>* OperatorService::RecordTrace(

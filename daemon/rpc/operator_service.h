@@ -7,7 +7,7 @@
 
 namespace moetier {
 
-// Status at once; Pin, Unpin and Reload on their workers of the AdminDesk. Threads: gRPC's.
+// Status and heat at once; Pin, Unpin and Reload on their workers of the AdminDesk. Threads: gRPC's.
 class OperatorService final : public v1::Operator::CallbackService {
  public:
   explicit OperatorService(ServiceContext& context) : context_(context), report_(context) {}

@@ -88,6 +88,14 @@ class LayerExecutor final : public LoadListener, public CallSink {
     const LaneCounters& lane;
     uint32_t queued = 0;
   };
+  // Loads of these experts, the hottest first, as many as free slots hold, while calls are served.
+  // In the place of an earlier preheat of the model. No effect when the model is not there.
+  void StartPreheat(ModelId model, std::vector<ExpertKey> hottest_first);
+  [[nodiscard]] PreheatProgress PreheatOf(ModelId model);
+
+  // Runs `visit` on the executor's thread, and waits. False when there is no such model, or it is
+  // being removed.
+  bool WithModel(ModelId model, const std::function<void(LoadedModel&)>& visit);
   // Runs `visit` on the executor's thread, and waits.
   void Inspect(const std::function<void(const View&)>& visit);
 
@@ -175,6 +183,11 @@ class LayerExecutor final : public LoadListener, public CallSink {
   std::future<Status> BeginPin(const ExpertKey& key);
   bool ReleasePin(const ExpertKey& key);  // false when it is not pinned
   void ReleaseWaveOf(WaveId id);
+  static void NoteHeat(const ActiveBatch& active);
+  void ContinuePreheats();
+  void ContinuePreheat(LoadedModel& model);
+  static void NotePreheatRead(LoadedModel& model, const ExpertKey& key);
+  static void CountPreheated(LoadedModel& model, const ExpertKey& key);
   [[nodiscard]] bool Quiet() const;
   void RemoveIdleModels();
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);

@@ -37,6 +37,7 @@ void LayerExecutor::StartLoad(LoadedModel& model, SizeClass size_class, const St
 void LayerExecutor::OnLanded(LoadDone done) {
   LoadedModel& model = *models_.at(done.key.model);
   --model.reads_in_flight;
+  NotePreheatRead(model, done.key);
   const LayerGeometry* layer = model.geometry->Find(done.key.layer);
   switch (done.outcome) {
     case LoadDone::Outcome::kLanded:

@@ -11,7 +11,9 @@
 #include "base/fallback.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "daemon/scheduling/preheat.h"
 #include "tiers/arena.h"
+#include "tiers/heat_book.h"
 #include "tiers/nvme/record_reader.h"
 #include "tiers/residency_ledger.h"
 #include "tiers/store/expert_store.h"
@@ -36,6 +38,9 @@ struct LoadedModel {
   std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<ResidencyLedger>> ledgers;  // per size class
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
+  std::unique_ptr<HeatBook> heat;
+  Preheat preheat;
+  bool preheats = true;  // free slots are filled with the hottest experts
 
   Bytes budget;
   std::vector<std::string> warnings;

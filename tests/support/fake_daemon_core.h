@@ -62,6 +62,10 @@ class FakeDaemonCore final : public DaemonCore {
                        std::span<const ExpertIndex> experts) override;
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
+  // As AdminCall says; the heat that was set last.
+  Result<ModelHeat> GetHeat(ModelId model) const override;
+  Status SetHeat(ModelId model, const ModelHeat& heat) override;
+  Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   // It has no executor that could look at one.
   Status AddCallSource(CallSource& source) override;
@@ -101,6 +105,7 @@ class FakeDaemonCore final : public DaemonCore {
   std::vector<SessionId> ended_ GUARDED_BY(mu_);
   std::vector<std::string> admin_calls_ GUARDED_BY(mu_);
   std::map<ModelId, ModelInfo> models_ GUARDED_BY(mu_);
+  ModelHeat heat_ GUARDED_BY(mu_);
   std::thread thread_;  // the last member: it uses all others
 };
 
