@@ -25,6 +25,7 @@ void AddReplayCommand(CLI::App& app, ExitCode& exit_code);
 void AddShellCommand(CLI::App& app, ExitCode& exit_code);
 void AddStatusCommand(CLI::App& app, ExitCode& exit_code);
 void AddVerifyCommand(CLI::App& app, ExitCode& exit_code);
+void AddYieldCommand(CLI::App& app, ExitCode& exit_code);
 
 // A subcommand with the common footer on exit codes.
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description);

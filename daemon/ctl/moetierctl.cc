@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   moetier::AddPinCommands(app, exit_code);
   moetier::AddHeatCommands(app, exit_code);
   moetier::AddReloadCommand(app, exit_code);
+  moetier::AddYieldCommand(app, exit_code);
   moetier::AddReplayCommand(app, exit_code);
   moetier::AddDoctorCommand(app, exit_code);
   moetier::RefuseEmptyValues(app);

@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_DAEMON_CORE_H_
 #define MOETIER_DAEMON_SCHEDULING_DAEMON_CORE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -117,6 +118,13 @@ class DaemonCore {
   // Returns when the experts that were hot before are loaded, at once when there are none; the
   // model serves meanwhile. kCancelled when the listener says kNo: the loading goes on.
   virtual Status AwaitPreheat(ModelId model, const ProgressListener& listener) = 0;
+
+  // Changes the memory that the model's experts have, under load, and gives what is in force. With
+  // `hold`, what was in force before the first such change is restored after so long. kExhausted:
+  // kBudgetTooSmall, kNoRoom (pins need more) or kMemoryLimit, with the numbers and nothing changed
+  // but for slots that an enlargement could not fill. Waits until nobody uses what is given back.
+  virtual Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+                                  std::optional<std::chrono::seconds> hold) = 0;
 
   [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
 

@@ -65,7 +65,8 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
       heat_(options.heat, tasks_, log, [this] { return CollectHeat(); }),
       kept_heat_([this](uint64_t fingerprint, const ModelGeometry& geometry) {
         return heat_.Load(fingerprint, geometry);
-      }) {}
+      }),
+      log_(log) {}
 
 ExpertCore::~ExpertCore() {
   tasks_.Stop();
@@ -190,6 +191,7 @@ Status ExpertCore::UnloadIfIdle(std::string_view name) {
 }
 
 Status ExpertCore::FinishUnload(ModelId id) {
+  const auto turn = budget_turns_.Take([] { return true; });
   std::unique_ptr<LoadedModel> model = executor_.RemoveModel(id);
   if (model->heat->changed()) heat_.Save(model->heat->Read(model->store->fingerprint()));
   CloseModel(std::move(model), *reader_);

@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_
 #define MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -81,6 +82,8 @@ class ExpertCore final : public DaemonCore {
   Result<ModelHeat> GetHeat(ModelId model) const override;
   Status SetHeat(ModelId model, const ModelHeat& heat) override;
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
+  Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+                          std::optional<std::chrono::seconds> hold) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   Status AddCallSource(CallSource& source) override;
   void RemoveCallSource(CallSource& source) override;
@@ -95,6 +98,11 @@ class ExpertCore final : public DaemonCore {
     ModelInfo info;
     std::weak_ptr<const void> hold;
   };
+  // What a model's budget was before it was changed for a while, and the task that restores it.
+  struct LentBudget {
+    Bytes original;
+    TimedTasks::TaskId task{};
+  };
   using Build = std::function<Result<std::unique_ptr<LoadedModel>>(ModelId, const ArenaOptions&)>;
 
   Status LoadBuilt(const ModelOptions& options, const ProgressListener& listener,
@@ -104,6 +112,13 @@ class ExpertCore final : public DaemonCore {
   Status FinishUnload(ModelId id) EXCLUDES(models_mu_);
   std::vector<ModelHeat> CollectHeat();
   void Preheat(ModelId id);
+
+  // Budgets, by turns.
+  void RestoreBudget(ModelId id);
+  std::optional<Bytes> BudgetOf(ModelId id);
+  Result<Bytes> Resize(ModelId id, Bytes bytes);
+  Status GiveBackRetired(ModelId id, const std::vector<uint32_t>& slots, Arena& arena);
+  Status TakeMissing(ModelId id, const std::vector<uint32_t>& slots, Bytes budget, Arena& arena);
 
   const Options options_;
   kernels::ExpertKernels kernels_;
@@ -116,6 +131,9 @@ class ExpertCore final : public DaemonCore {
   TimedTasks tasks_;
   HeatKeeper heat_;
   const HeatLookup kept_heat_;
+  spdlog::logger& log_;
+  Turns budget_turns_;  // before a load turn
+  std::map<ModelId, LentBudget> lent_;  // by turns
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
   std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);

@@ -21,7 +21,8 @@ void LayerExecutor::StartPreheat(ModelId id, std::vector<ExpertKey> hottest_firs
     for (const auto& ledger : model.ledgers) room.push_back(ledger->counts().free);
     preheat.keys.clear();
     preheat.next = 0;
-    preheat.progress = {.under_way = true};
+    preheat.progress = {};
+    preheat.progress.under_way = true;
     preheat.begun = clock_.Now();
     for (const ExpertKey& key : hottest_first) {
       const LayerGeometry* layer = model.geometry->Find(key.layer);

@@ -17,6 +17,8 @@ void LayerExecutor::Step(LoadedModel& model, SizeClass size_class, const LedgerE
       loader_->Cancel(cancel->key, cancel->ticket);
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
       OnKeyReady(*ready);
+    } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
+      model.retired.emplace_back(size_class, retired->slot);
     } else {
       OnKeyFailed(model, std::get<KeyFailed>(command));
     }

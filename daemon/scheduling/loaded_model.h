@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fallback.h"
@@ -43,6 +44,7 @@ struct LoadedModel {
   bool preheats = true;  // free slots are filled with the hottest experts
 
   Bytes budget;
+  std::vector<std::pair<SizeClass, SlotIndex>> retired;  // slots whose memory may be given back
   std::vector<std::string> warnings;
   std::vector<Fallback> fallbacks;  // of its store; the arena knows its own
 

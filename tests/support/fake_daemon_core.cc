@@ -314,6 +314,13 @@ Status FakeDaemonCore::AwaitPreheat(ModelId /*model*/, const ProgressListener& l
   return Ok{};
 }
 
+Result<Bytes> FakeDaemonCore::SetBudget(ModelId model, Bytes bytes,
+                                        std::optional<std::chrono::seconds> hold) {
+  RETURN_IF_ERROR(AdminCall(fmt::format("budget {} {} {}", Raw(model), bytes.count(),
+                                        hold ? hold->count() : 0)));
+  return bytes;
+}
+
 StatusSnapshot FakeDaemonCore::Snapshot() const { return snapshot_; }
 
 Status FakeDaemonCore::AddCallSource(CallSource& /*source*/) {

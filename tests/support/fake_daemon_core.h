@@ -1,6 +1,7 @@
 #ifndef MOETIER_TESTS_SUPPORT_FAKE_DAEMON_CORE_H_
 #define MOETIER_TESTS_SUPPORT_FAKE_DAEMON_CORE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -66,6 +67,8 @@ class FakeDaemonCore final : public DaemonCore {
   Result<ModelHeat> GetHeat(ModelId model) const override;
   Status SetHeat(ModelId model, const ModelHeat& heat) override;
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
+  Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+                          std::optional<std::chrono::seconds> hold) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   // It has no executor that could look at one.
   Status AddCallSource(CallSource& source) override;
