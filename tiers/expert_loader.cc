@@ -49,38 +49,61 @@ void ExpertLoader::Start(const LoadRequest& request) {
     Load load{.request = request,
               .extents = request.store->Locate(request.key.layer, request.key.expert),
               .staging = {},
+              .prefetch_staging = false,
               .attempts = 0,
               .cancelled = false};
     const bool may_read = request.store->lands_directly() || TakeStaging(load);
     loads_.emplace(id, std::move(load));
     if (!may_read) {
-      waiting_.push_back(id);
+      WaitingOf(request.urgency).push_back(id);
       return;
     }
   }
   Submit(id);
 }
 
-void ExpertLoader::Cancel(const ExpertKey& key, const Ticket& ticket) {
+uint64_t ExpertLoader::IdOf(const ExpertKey& key, const Ticket& ticket) const {
+  for (const auto& [id, load] : loads_) {
+    if (load.request.key == key && load.request.ticket == ticket) return id;
+  }
+  return 0;
+}
+
+bool ExpertLoader::RemoveWaiting(uint64_t id) {
+  return std::erase(waiting_demand_, id) + std::erase(waiting_prefetch_, id) > 0;
+}
+
+void ExpertLoader::Promote(const ExpertKey& key, const Ticket& ticket) {
   uint64_t reading = 0;
-  uint64_t waiting = 0;
+  uint64_t staged = 0;
   {
     MutexLock lock(mu_);
-    for (auto& [id, load] : loads_) {
-      if (load.request.key != key || load.request.ticket != ticket) continue;
-      load.cancelled = true;
-      const auto place = std::find(waiting_.begin(), waiting_.end(), id);
-      if (place == waiting_.end()) {
-        reading = id;
-      } else {
-        waiting_.erase(place);
-        waiting = id;
-      }
-      break;
+    const uint64_t id = IdOf(key, ticket);
+    if (id == 0) return;
+    loads_.at(id).request.urgency = Urgency::kDemand;
+    if (RemoveWaiting(id)) {
+      waiting_demand_.push_back(id);
+      staged = NextStaged();  // a demand may take what is kept from prefetches
+    } else {
+      reading = id;
     }
   }
-  if (reading != 0) reader_->Cancel(reading);
-  if (waiting != 0) Finish(waiting, LoadDone::Outcome::kCancelled, {});
+  if (reading != 0) reader_->Promote(reading);
+  if (staged != 0) Submit(staged);
+}
+
+void ExpertLoader::Cancel(const ExpertKey& key, const Ticket& ticket) {
+  uint64_t id = 0;
+  bool waiting = false;
+  {
+    MutexLock lock(mu_);
+    id = IdOf(key, ticket);
+    if (id == 0) return;
+    loads_.at(id).cancelled = true;
+    waiting = RemoveWaiting(id);
+  }
+  if (waiting) return Finish(id, LoadDone::Outcome::kCancelled, {});
+  reader_->Cancel(id);
 }
 
 void ExpertLoader::Submit(uint64_t id) {
@@ -107,8 +130,16 @@ void ExpertLoader::Submit(uint64_t id) {
     }
   }
   if (Status submitted = reader_->Submit(read); !submitted.has_value()) {
-    Finish(id, LoadDone::Outcome::kFailed, std::move(submitted).error());
+    return Finish(id, LoadDone::Outcome::kFailed, std::move(submitted).error());
   }
+  if (read.urgency == Urgency::kPrefetch && WasPromoted(id)) reader_->Promote(id);
+}
+
+// Whether the load was promoted before the reader knew of it.
+bool ExpertLoader::WasPromoted(uint64_t id) {
+  MutexLock lock(mu_);
+  const auto found = loads_.find(id);
+  return found != loads_.end() && found->second.request.urgency == Urgency::kDemand;
 }
 
 void ExpertLoader::OnRead(const ReadCompletion& completion) {
@@ -181,21 +212,37 @@ void ExpertLoader::Finish(uint64_t id, LoadDone::Outcome outcome, Error error) {
     auto node = loads_.extract(id);
     Load& load = node.mapped();
     done = {load.request.key, load.request.ticket, outcome, std::move(error)};
-    if (load.staging.block) {
-      free_staging_.push_back(std::move(load.staging));
-      --staging_taken_;
-    }
-    if (!waiting_.empty() && TakeStaging(loads_.at(waiting_.front()))) {
-      next = waiting_.front();
-      waiting_.pop_front();
-    }
+    if (load.staging.block) ReturnStaging(load);
+    next = NextStaged();
   }
   listener_.OnLoad(std::move(done));
   if (next != 0) Submit(next);
 }
 
+uint64_t ExpertLoader::NextStaged() {
+  for (const Urgency urgency : {Urgency::kDemand, Urgency::kPrefetch}) {
+    std::deque<uint64_t>& waiting = WaitingOf(urgency);
+    if (waiting.empty() || !TakeStaging(loads_.at(waiting.front()))) continue;
+    const uint64_t id = waiting.front();
+    waiting.pop_front();
+    return id;
+  }
+  return 0;
+}
+
+void ExpertLoader::ReturnStaging(Load& load) {
+  free_staging_.push_back(std::move(load.staging));
+  --staging_taken_;
+  if (load.prefetch_staging) --prefetch_staging_taken_;
+}
+
 bool ExpertLoader::TakeStaging(Load& load) {
   if (staging_taken_ == kStagingBuffers) return false;
+  load.prefetch_staging = load.request.urgency == Urgency::kPrefetch;
+  if (load.prefetch_staging) {
+    if (prefetch_staging_taken_ == kPrefetchStagingBuffers) return false;
+    ++prefetch_staging_taken_;
+  }
   const uint64_t bytes = StagingBytes(load.extents);
   StagingBuffer buffer;
   if (!free_staging_.empty()) {

@@ -1,5 +1,6 @@
 #include "tiers/residency_ledger.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -19,6 +20,7 @@ Error BadOptions(std::string message) {
 
 Result<std::unique_ptr<ResidencyLedger>> ResidencyLedger::Create(Options options) {
   if (options.slot_count == 0) return BadOptions("a ledger of 0 slots; raise the model's budget");
+  options.place_count = std::max(options.place_count, options.slot_count);
   if (options.keys.empty()) return BadOptions("a ledger of 0 keys; the model has no such experts");
   std::unordered_map<ExpertKey, KeyIndex> indices;
   for (const ExpertKey& key : options.keys) {
@@ -39,8 +41,9 @@ Result<std::unique_ptr<ResidencyLedger>> ResidencyLedger::Create(Options options
     return BadOptions(
         fmt::format("a prior of {} heats for {} keys", options.prior.size(), options.keys.size()));
   }
-  const EvictionPolicy::Sizes sizes{.slot_count = options.slot_count,
-                                    .key_count = static_cast<uint32_t>(options.keys.size())};
+  const EvictionPolicy::Sizes sizes{.slot_count = options.place_count,
+                                    .key_count = static_cast<uint32_t>(options.keys.size()),
+                                    .used_at_first = options.slot_count};
   ASSIGN_OR_RETURN(
       std::unique_ptr<EvictionPolicy> policy,
       EvictionPolicy::Create(options.policy, sizes, {.hot = hot, .heat = options.prior}));
@@ -53,7 +56,8 @@ ResidencyLedger::ResidencyLedger(Options options, std::unordered_map<ExpertKey, 
     : policy_name_(std::move(options.policy)),
       policy_(std::move(policy)),
       key_index_(std::move(indices)),
-      slots_(options.slot_count) {
+      slots_(options.place_count),
+      limit_(options.slot_count) {
   std::set<LayerIndex> layers;
   keys_.reserve(options.keys.size());
   for (const ExpertKey& name : options.keys) {
@@ -62,8 +66,11 @@ ResidencyLedger::ResidencyLedger(Options options, std::unordered_map<ExpertKey, 
   }
   layers_ = layers.size();
   free_.reserve(slots_.size());
+  unjoined_.reserve(slots_.size());
   for (uint32_t i = slot_count(); i > 0; --i) free_.push_back(SlotIndex{i - 1});
+  for (uint32_t i = slot_count(); i < place_count(); ++i) slots_[i].state = SlotState::kRetired;
   counts_.free = slot_count();
+  counts_.retired = place_count() - slot_count();
 }
 
 ResidencyLedger::~ResidencyLedger() = default;
@@ -73,6 +80,8 @@ ResidencyLedger::~ResidencyLedger() = default;
 
 void ResidencyLedger::Step(const LedgerEvent& event, CommandList& out) {
   std::visit([&](const auto& each) { On(each, out); }, event);
+  RetireExcess(out);
+  if (first_waiting_ != nullptr) CancelGuessesFor(*first_waiting_, out);
 }
 
 void ResidencyLedger::On(const ReserveWave& event, CommandList& out) {
@@ -101,9 +110,10 @@ void ResidencyLedger::On(const ReleaseWave& event, CommandList& out) {
 void ResidencyLedger::On(const ReadLanded& event, CommandList& out) {
   const std::optional<SlotIndex> slot = Redeem(event.ticket);
   if (!slot) return;
-  if (At(*slot).state == SlotState::kLoading) return Land(*slot, out);
   const Key& key = At(At(*slot).key);
-  if (!key.slot && !key.quarantined) {
+  if (At(*slot).state == SlotState::kLoading) {
+    Land(*slot, out);
+  } else if (!key.slot && !key.quarantined) {
     KeepDrained(*slot);
   } else {
     Free(*slot);
@@ -116,11 +126,16 @@ void ResidencyLedger::On(const ReadEnded& event, CommandList& out) {
   if (!slot) return;
   const bool failed = event.why == ReadEnded::Why::kFailed;
   if (At(*slot).state == SlotState::kLoading) {
-    if (!failed) {
+    const bool waited_for = At(*slot).reservations > 0;
+    if (!failed && waited_for) {
       ++counts_.restarted_reads;
-      return StartReading(*slot, out);
+      return StartReading(*slot, Urgency::kDemand, out);
     }
-    Fail(*slot, out);
+    if (failed) {
+      Fail(*slot, out);
+    } else {
+      Forgo(*slot);
+    }
   } else {
     Key& key = At(At(*slot).key);
     // If it is being read again, that read decides.
@@ -140,9 +155,9 @@ void ResidencyLedger::On(const LiftQuarantine& event, CommandList& /*out*/) {
 // ------------------------------------------------------------------------------------------------
 
 ResidencyLedger::Wave& ResidencyLedger::NewWave(const ReserveWave& event) {
-  MOE_CHECK(!event.keys.empty() && event.keys.size() <= slots_.size(),
+  MOE_CHECK(!event.keys.empty() && event.keys.size() <= slot_count(),
             "wave {} asks for {} keys of a ledger with {} slots", Raw(event.wave),
-            event.keys.size(), slots_.size());
+            event.keys.size(), slot_count());
   MOE_CHECK(event.heat.empty() || event.heat.size() == event.keys.size(),
             "wave {} gives {} heats for {} keys", Raw(event.wave), event.heat.size(),
             event.keys.size());
@@ -196,14 +211,14 @@ void ResidencyLedger::GiveBack(Wave& wave) {
 }
 
 void ResidencyLedger::GrantWaiting(CommandList& out) {
-  while (first_waiting_ != nullptr && HasRoomFor(*first_waiting_)) {
+  while (first_waiting_ != nullptr && SlotsLacking(*first_waiting_) == 0) {
     Wave& wave = *first_waiting_;
     RemoveWaiting(wave);
     Grant(wave, out);
   }
 }
 
-bool ResidencyLedger::HasRoomFor(const Wave& wave) const {
+size_t ResidencyLedger::SlotsLacking(const Wave& wave) const {
   size_t needed = 0;
   size_t obtainable = free_.size() + evictable_;
   for (const Hold& hold : wave.holds) {
@@ -214,21 +229,24 @@ bool ResidencyLedger::HasRoomFor(const Wave& wave) const {
       --obtainable;  // the wave itself uses it
     }
   }
-  return needed <= obtainable;
+  return needed - std::min(needed, obtainable);
 }
 
 void ResidencyLedger::Grant(Wave& wave, CommandList& out) {
   wave.granted = true;
   ++counts_.granted_waves;
   // First all reservations on what is here, so that no victim is a key of the wave itself.
-  ReserveWhatIsHere(wave);
+  ReserveWhatIsHere(wave, out);
   for (Hold& hold : wave.holds) AnswerOrLoad(hold, out);
 }
 
-void ResidencyLedger::ReserveWhatIsHere(Wave& wave) {
+void ResidencyLedger::ReserveWhatIsHere(Wave& wave, CommandList& out) {
   const bool is_call = wave.tenure == Tenure::kCall;
   for (Hold& hold : wave.holds) {
-    if (const Key& key = At(hold.key); key.slot) Reserve(hold, *key.slot);
+    if (const Key& key = At(hold.key); key.slot) {
+      UseGuess(*key.slot, out);
+      Reserve(hold, *key.slot);
+    }
     if (is_call) policy_->Observe(hold.key, calls_granted_ / layers_, hold.heat);
   }
   if (is_call && wave.admission == Admission::kHot) ++calls_granted_;
@@ -263,7 +281,7 @@ void ResidencyLedger::AnswerOrLoad(Hold& hold, CommandList& out) {
 void ResidencyLedger::Reserve(Hold& hold, SlotIndex index) {
   Slot& slot = At(index);
   hold.slot = index;
-  if (IsEvictable(slot)) --evictable_;
+  LeaveVictims(slot);
   if (slot.reservations++ == 0) ++counts_.reserved;
   if (hold.wave->tenure == Tenure::kHeld && slot.held++ == 0) ++counts_.held;
 }
@@ -273,7 +291,7 @@ void ResidencyLedger::Unreserve(const Hold& hold) {
   MOE_CHECK(slot.reservations > 0, "slot {} is unreserved once too often", Raw(hold.slot));
   if (hold.wave->tenure == Tenure::kHeld && --slot.held == 0) --counts_.held;
   if (--slot.reservations == 0) --counts_.reserved;
-  if (IsEvictable(slot)) ++evictable_;
+  JoinVictims(slot);
 }
 
 void ResidencyLedger::AddWaiter(Hold& hold) {
@@ -300,7 +318,11 @@ void ResidencyLedger::CancelOrphans(const Wave& wave, CommandList& out) {
 // Queries
 // ----------------------------------------------------------------------------------------------
 
-LedgerCounts ResidencyLedger::counts() const { return counts_; }
+LedgerCounts ResidencyLedger::counts() const {
+  LedgerCounts counts = counts_;
+  counts.prefetching = static_cast<uint32_t>(unjoined_.size());
+  return counts;
+}
 
 SlotState ResidencyLedger::StateOf(const ExpertKey& key) const {
   const std::optional<SlotIndex> slot = SlotOf(key);
@@ -317,7 +339,9 @@ ResidencyLedger::SlotView ResidencyLedger::View(SlotIndex index) const {
   return {.state = slot.state,
           .generation = slot.generation,
           .reservations = slot.reservations,
-          .key = At(slot.key).name};
+          .key = At(slot.key).name,
+          .unused = slot.unused,
+          .expected = slot.expected};
 }
 
 bool ResidencyLedger::IsQuarantined(const ExpertKey& key) const {

@@ -68,10 +68,47 @@ struct ReadEnded {
 struct LiftQuarantine {
   ExpertKey key;
 };
-using LedgerEvent = std::variant<ReserveWave, ReleaseWave, ReadLanded, ReadEnded, LiftQuarantine>;
+// Where a prefetch may find its slot.
+enum class PrefetchRoom : uint8_t {
+  kFreeSlots,  // a free one or none
+  kEvict,      // a free one, or the policy's victim among those that nobody expects
+};
+// Asks for a key before any wave does. It reserves nothing, adds no heat and never waits: it is
+// refused, and counted, where there is no room and while a wave waits for some. A key that is here,
+// on its way or quarantined is not read. Under kEvict the key, wherever it is, is *expected* until
+// a wave names it or DropPrefetch: as long as the policy has another victim it is none.
+struct Prefetch {
+  ExpertKey key;
+  PrefetchRoom room = PrefetchRoom::kFreeSlots;
+  Admission admission = Admission::kCold;  // where a loaded key enters the eviction order
+};
+// Nobody expects the key any more: its read is cancelled unless a wave, granted or not, names it.
+struct DropPrefetch {
+  ExpertKey key;
+};
+// Waves use at most so many slots from now on, at least 1 and at most those that are active. Those
+// beyond retire, free ones first, then the policy's victims, as soon as nobody holds them; while
+// waves wait that were asked for before, as many stay as these need.
+struct LimitSlots {
+  uint32_t limit = 0;
+};
+// These slots, all retired, have memory again: they are free, and the limit is no less than all that
+// are active.
+struct RestoreSlots {
+  SlotIndex first{};
+  uint32_t count = 0;
+};
+using LedgerEvent = std::variant<ReserveWave, ReleaseWave, ReadLanded, ReadEnded, LiftQuarantine,
+                                 Prefetch, DropPrefetch, LimitSlots, RestoreSlots>;
 
 // Commands. ---------------------------------------------------------------------------------------
 struct StartRead {
+  Ticket ticket;
+  ExpertKey key;
+  Urgency urgency = Urgency::kDemand;
+};
+// A wave has joined the prefetch: from now on it is a demand read.
+struct PromoteRead {
   Ticket ticket;
   ExpertKey key;
 };
@@ -94,37 +131,47 @@ struct KeyFailed {
   WaveId wave{};
   uint32_t index = 0;
 };
-using LedgerCommand = std::variant<StartRead, CancelRead, KeyReady, KeyFailed>;
+// Nobody has anything in the slot or will, before it is restored: its memory may go back.
+struct SlotRetired {
+  SlotIndex slot{};
+};
+using LedgerCommand =
+    std::variant<StartRead, PromoteRead, CancelRead, KeyReady, KeyFailed, SlotRetired>;
 using CommandList = std::vector<LedgerCommand>;
 
 // What one slot holds; each arrow with its event and its function.
 //
-//      granted miss        ReadLanded            a wave needs it
-//             Load         Land                  Evict
+//      granted miss, Load                        a wave or a
+//      Prefetch, Guess     ReadLanded, Land      prefetch needs it, Evict
 //   kAbsent ------> kLoading ------> kResident ---------------> kEvicting
 //     ^               | |                ^                          |
 //     |               | | last waiter    | ReadLanded               |
-//     | ReadEnded     | | left, Cancel   | KeepDrained              |
-//     | Fail          | v                |                          |
+//     | ReadEnded     | | left, Cancel*  | KeepDrained              |
+//     | Fail, Forgo   | v                |                          |
 //     |<--------------+ kDraining -------+                          |
 //     |                   |                                         |
 //     |<------------------+ ReadEnded, Free                         |
 //     |<------------------------------------------------------------+ Free, in the same step:
 //                                              unreserved host memory has no readers to wait for
+//   kAbsent ------> kRetired ------> kAbsent
+//      RetireExcess      RestoreSlots
+// * and of a prefetch that no wave has joined: DropPrefetch, or a waiting wave lacks room.
 //
 // A draining slot belongs to no key: whoever wants the key meanwhile gets another slot. If the read
 // lands after all and nobody has loaded the key again, the slot becomes resident at the cold end.
-enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDraining };
+enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDraining, kRetired };
 
 // Gauges are of this moment, counters count from creation.
 struct LedgerCounts {
-  // Slots: free + loading + resident + draining = slot_count.
+  // Slots: free + loading + resident + draining + retired = place_count.
   uint32_t free = 0;
   uint32_t loading = 0;
   uint32_t resident = 0;
   uint32_t draining = 0;
-  uint32_t reserved = 0;  // of those resident or loading: held by any wave
-  uint32_t held = 0;      // of those reserved: held by a wave of Tenure::kHeld
+  uint32_t retired = 0;
+  uint32_t reserved = 0;     // of those resident or loading: held by any wave
+  uint32_t held = 0;         // of those reserved: held by a wave of Tenure::kHeld
+  uint32_t prefetching = 0;  // of those loading: no wave has joined yet
   uint32_t waiting_waves = 0;
   uint32_t granted_waves = 0;  // not yet released
   uint32_t quarantined = 0;    // keys
@@ -138,6 +185,12 @@ struct LedgerCounts {
   uint64_t restarted_reads = 0;  // ended as cancelled though nobody had cancelled them
   uint64_t kept_reads = 0;       // landed after their cancel and were kept
   uint64_t refused_tickets = 0;  // stale or unknown completions
+  // Prefetches started = used + wasted + those loading or resident that no wave has named yet.
+  uint64_t prefetched = 0;
+  uint64_t prefetch_used = 0;     // named by a granted wave
+  uint64_t prefetch_late = 0;     // of these, while still loading
+  uint64_t prefetch_wasted = 0;   // evicted, cancelled or failed before that
+  uint64_t prefetch_refused = 0;  // not started for want of room
 };
 
 // The sole truth about one (model, pool, size class): which expert is in which slot, in what state,
@@ -150,12 +203,14 @@ struct LedgerCounts {
 //           slot_count, the release of an unknown wave) stops the process; stale or unknown tickets
 //           are refused and counted, since a device may answer late.
 // Progress: a wave is granted as soon as those before it are and as releases and drains make room.
-//           The caller keeps held slots + its largest wave <= slot_count, and releases what it is
-//           done with; then every wave is granted.
+//           Prefetches that no wave has joined are cancelled when the first waiting wave lacks
+//           room, so they delay it by a cancel at most. The caller keeps held slots + its largest
+//           wave <= slot_count, and releases what it is done with; then every wave is granted.
 class ResidencyLedger final {
  public:
   struct Options {
     uint32_t slot_count = 0;
+    uint32_t place_count = 0;  // slots that there may ever be; the rest begin retired. 0: slot_count
     std::string policy = "lru";            // see EvictionPolicy::Create
     std::vector<ExpertKey> keys = {};      // all that may ever be asked for
     std::vector<ExpertKey> hot_keys = {};  // for "static": hottest first; empty = first come
@@ -167,6 +222,8 @@ class ResidencyLedger final {
     uint32_t generation = 0;
     uint32_t reservations = 0;
     ExpertKey key;
+    bool unused = false;    // prefetched, and no wave has named it yet
+    bool expected = false;  // see Prefetch
   };
 
   // kInvalidArgument: no slots, no keys, a key twice, a hot key that is not among the keys or a
@@ -180,7 +237,11 @@ class ResidencyLedger final {
   void Step(const LedgerEvent& event, CommandList& out);
 
   [[nodiscard]] LedgerCounts counts() const;
-  [[nodiscard]] uint32_t slot_count() const { return static_cast<uint32_t>(slots_.size()); }
+  // What waves may use: the limit in force. More are active while those beyond retire.
+  [[nodiscard]] uint32_t slot_count() const { return limit_; }
+  // All slots, retired ones included.
+  [[nodiscard]] uint32_t place_count() const { return static_cast<uint32_t>(slots_.size()); }
+  [[nodiscard]] std::vector<SlotIndex> RetiredSlots() const;  // ascending
   [[nodiscard]] std::string_view policy_name() const { return policy_name_; }
   // kAbsent, kLoading or kResident; the key is the ledger's.
   [[nodiscard]] SlotState StateOf(const ExpertKey& key) const;
@@ -217,7 +278,9 @@ class ResidencyLedger final {
     uint64_t sequence = 0;
     uint32_t generation = 0;
     uint32_t reservations = 0;
-    uint32_t held = 0;  // of the reservations: by waves of Tenure::kHeld
+    uint32_t held = 0;      // of the reservations: by waves of Tenure::kHeld
+    bool unused = false;    // prefetched, and no wave has named it yet
+    bool expected = false;  // see Prefetch
     Hold* first_waiter = nullptr;
   };
   struct Key {
@@ -237,15 +300,24 @@ class ResidencyLedger final {
   void On(const ReadLanded& event, CommandList& out);
   void On(const ReadEnded& event, CommandList& out);
   void On(const LiftQuarantine& event, CommandList& out);
+  void On(const Prefetch& event, CommandList& out);
+  void On(const DropPrefetch& event, CommandList& out);
+  void On(const LimitSlots& event, CommandList& out);
+  void On(const RestoreSlots& event, CommandList& out);
+
+  // The limit.
+  [[nodiscard]] uint32_t ActiveSlots() const;
+  [[nodiscard]] uint32_t SlotsWaitedFor() const;
+  void RetireExcess(CommandList& out);
 
   // Waves.
   Wave& NewWave(const ReserveWave& event);
   void RemoveWaiting(Wave& wave);
   void GiveBack(Wave& wave);
   void GrantWaiting(CommandList& out);
-  [[nodiscard]] bool HasRoomFor(const Wave& wave) const;
+  [[nodiscard]] size_t SlotsLacking(const Wave& wave) const;
   void Grant(Wave& wave, CommandList& out);
-  void ReserveWhatIsHere(Wave& wave);
+  void ReserveWhatIsHere(Wave& wave, CommandList& out);
   void AnswerOrLoad(Hold& hold, CommandList& out);
   void Reserve(Hold& hold, SlotIndex index);
   void Unreserve(const Hold& hold);
@@ -253,18 +325,34 @@ class ResidencyLedger final {
   void RemoveWaiter(const Hold& hold);
   void CancelOrphans(const Wave& wave, CommandList& out);
 
+  // Prefetches.
+  void Guess(const Prefetch& event, KeyIndex key, CommandList& out);
+  void Expect(SlotIndex index);
+  void StopExpecting(SlotIndex index);
+  void UseGuess(SlotIndex index, CommandList& out);
+  void WasteGuess(SlotIndex index);
+  void CancelGuessesFor(const Wave& wave, CommandList& out);
+  [[nodiscard]] static bool Names(const Wave& wave, KeyIndex key);
+  [[nodiscard]] bool IsWaitedFor(KeyIndex key) const;
+
   // Slots: the arrows above SlotState.
-  SlotIndex TakeSlot();
+  enum class Victims : uint8_t { kUnexpected, kAll };
+  SlotIndex TakeSlot(Victims victims);
   void Evict(SlotIndex index);
   void Load(Hold& hold, CommandList& out);
-  void StartReading(SlotIndex index, CommandList& out);
+  void Occupy(SlotIndex index, KeyIndex key, Admission admission);
+  void StartReading(SlotIndex index, Urgency urgency, CommandList& out);
   void Land(SlotIndex index, CommandList& out);
   void Fail(SlotIndex index, CommandList& out);
+  void Forgo(SlotIndex index);
   void Cancel(SlotIndex index, CommandList& out);
   void KeepDrained(SlotIndex index);
   void Free(SlotIndex index);
   void Quarantine(Key& key);
   [[nodiscard]] static bool IsEvictable(const Slot& slot);
+  // Before and after whatever changes a slot's state, reservations or expectation.
+  void LeaveVictims(const Slot& slot);
+  void JoinVictims(const Slot& slot);
   [[nodiscard]] Ticket TicketOf(SlotIndex index) const;
   // The slot of a ticket that is still its own; empty, and counted, otherwise.
   [[nodiscard]] std::optional<SlotIndex> Redeem(const Ticket& ticket);
@@ -283,15 +371,18 @@ class ResidencyLedger final {
   std::vector<Key> keys_;
   std::vector<Slot> slots_;
   std::vector<SlotIndex> free_;  // taken from the back
+  uint32_t limit_ = 0;           // at most the active slots
   WaveMap waves_;
   std::vector<WaveMap::node_type> spare_waves_;  // released, to be used again
   Wave* first_waiting_ = nullptr;
   Wave* last_waiting_ = nullptr;
   uint64_t last_sequence_ = 0;
   uint64_t waves_asked_ = 0;
-  uint64_t calls_granted_ = 0;  // hot waves of Tenure::kCall
-  uint64_t layers_ = 1;         // of the keys: so many calls are one decode step
-  uint32_t evictable_ = 0;      // slots resident and unreserved
+  uint64_t calls_granted_ = 0;       // hot waves of Tenure::kCall
+  uint64_t layers_ = 1;              // of the keys: so many calls are one decode step
+  uint32_t evictable_ = 0;           // slots resident and unreserved
+  uint32_t spared_ = 0;              // of these, expected
+  std::vector<SlotIndex> unjoined_;  // prefetches under way that no wave has joined, oldest first
   LedgerCounts counts_;
 };
 

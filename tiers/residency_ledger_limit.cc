@@ -28,13 +28,19 @@ void ResidencyLedger::On(const RestoreSlots& event, CommandList& out) {
   GrantWaiting(out);
 }
 
-// A wave that was asked for under a larger limit waits for as many slots as it has keys.
+// What the waves that wait need beside the held ones, some of them asked for under a larger limit.
 uint32_t ResidencyLedger::SlotsWaitedFor() const {
+  if (first_waiting_ == nullptr) return 0;
+  size_t held = counts_.held;
   size_t largest = 0;
   for (const Wave* wave = first_waiting_; wave != nullptr; wave = wave->next_waiting) {
-    largest = std::max(largest, wave->holds.size());
+    if (wave->tenure == Tenure::kHeld) {
+      held += wave->holds.size();
+    } else {
+      largest = std::max(largest, wave->holds.size());
+    }
   }
-  return largest == 0 ? 0 : counts_.held + static_cast<uint32_t>(largest);
+  return static_cast<uint32_t>(held + largest);
 }
 
 void ResidencyLedger::RetireExcess(CommandList& out) {

@@ -11,19 +11,34 @@ bool ResidencyLedger::IsEvictable(const Slot& slot) {
   return slot.state == SlotState::kResident && slot.reservations == 0;
 }
 
-SlotIndex ResidencyLedger::TakeSlot() {
+void ResidencyLedger::LeaveVictims(const Slot& slot) {
+  if (!IsEvictable(slot)) return;
+  --evictable_;
+  if (slot.expected) --spared_;
+}
+
+void ResidencyLedger::JoinVictims(const Slot& slot) {
+  if (!IsEvictable(slot)) return;
+  ++evictable_;
+  if (slot.expected) ++spared_;
+}
+
+SlotIndex ResidencyLedger::TakeSlot(Victims victims) {
   if (free_.empty()) {
     class Evictable final : public EvictableSlots {
      public:
-      explicit Evictable(const std::vector<Slot>& slots) : slots_(slots) {}
+      Evictable(const std::vector<Slot>& slots, Victims victims)
+          : slots_(slots), victims_(victims) {}
       [[nodiscard]] bool Contains(SlotIndex slot) const override {
-        return IsEvictable(slots_[Raw(slot)]);
+        const Slot& candidate = slots_[Raw(slot)];
+        return IsEvictable(candidate) && (victims_ == Victims::kAll || !candidate.expected);
       }
 
      private:
       const std::vector<Slot>& slots_;
+      const Victims victims_;
     };
-    Evict(policy_->Victim(Evictable(slots_)));
+    Evict(policy_->Victim(Evictable(slots_, victims)));
   }
   const SlotIndex taken = free_.back();
   free_.pop_back();
@@ -35,35 +50,41 @@ void ResidencyLedger::Evict(SlotIndex index) {
   MOE_CHECK(IsEvictable(slot), "slot {} is evicted in state {} with {} reservations", Raw(index),
             static_cast<int>(slot.state), slot.reservations);
   At(slot.key).slot.reset();  // the flag goes first
+  LeaveVictims(slot);
+  WasteGuess(index);
   SetState(slot, SlotState::kEvicting);
   policy_->Remove(index);
-  --evictable_;
   ++counts_.evictions;
   Free(index);
 }
 
 void ResidencyLedger::Load(Hold& hold, CommandList& out) {
-  const SlotIndex index = TakeSlot();
-  Slot& slot = At(index);
-  SetState(slot, SlotState::kLoading);
-  slot.key = hold.key;
-  At(hold.key).slot = index;
-  policy_->Admit(index, hold.key, hold.wave->admission);
+  const SlotIndex index = TakeSlot(evictable_ > spared_ ? Victims::kUnexpected : Victims::kAll);
+  Occupy(index, hold.key, hold.wave->admission);
   Reserve(hold, index);
   AddWaiter(hold);
-  StartReading(index, out);
+  StartReading(index, Urgency::kDemand, out);
 }
 
-void ResidencyLedger::StartReading(SlotIndex index, CommandList& out) {
+void ResidencyLedger::Occupy(SlotIndex index, KeyIndex key, Admission admission) {
+  SetState(At(index), SlotState::kLoading);
+  At(index).key = key;
+  At(key).slot = index;
+  policy_->Admit(index, key, admission);
+}
+
+void ResidencyLedger::StartReading(SlotIndex index, Urgency urgency, CommandList& out) {
   Slot& slot = At(index);
   slot.sequence = ++last_sequence_;
   ++slot.generation;
-  out.push_back(StartRead{TicketOf(index), At(slot.key).name});
+  out.push_back(StartRead{TicketOf(index), At(slot.key).name, urgency});
 }
 
 void ResidencyLedger::Land(SlotIndex index, CommandList& out) {
   Slot& slot = At(index);
   SetState(slot, SlotState::kResident);
+  std::erase(unjoined_, index);
+  JoinVictims(slot);
   for (Hold* hold = std::exchange(slot.first_waiter, nullptr); hold != nullptr;
        hold = hold->next_waiter) {
     hold->state = Hold::State::kReady;
@@ -76,6 +97,7 @@ void ResidencyLedger::Fail(SlotIndex index, CommandList& out) {
   Key& key = At(slot.key);
   key.slot.reset();
   Quarantine(key);
+  WasteGuess(index);
   policy_->Remove(index);
   for (Hold* hold = std::exchange(slot.first_waiter, nullptr); hold != nullptr;
        hold = hold->next_waiter) {
@@ -86,9 +108,17 @@ void ResidencyLedger::Fail(SlotIndex index, CommandList& out) {
   Free(index);
 }
 
+void ResidencyLedger::Forgo(SlotIndex index) {
+  At(At(index).key).slot.reset();
+  WasteGuess(index);
+  policy_->Remove(index);
+  Free(index);
+}
+
 void ResidencyLedger::Cancel(SlotIndex index, CommandList& out) {
   Slot& slot = At(index);
   At(slot.key).slot.reset();
+  WasteGuess(index);
   policy_->Remove(index);
   SetState(slot, SlotState::kDraining);
   ++counts_.cancelled_reads;
@@ -100,7 +130,7 @@ void ResidencyLedger::KeepDrained(SlotIndex index) {
   SetState(slot, SlotState::kResident);
   At(slot.key).slot = index;
   policy_->Admit(index, slot.key, Admission::kCold);
-  ++evictable_;
+  JoinVictims(slot);
   ++counts_.kept_reads;
 }
 
@@ -144,6 +174,8 @@ uint32_t* ResidencyLedger::Gauge(SlotState state) {
       return &counts_.resident;
     case SlotState::kDraining:
       return &counts_.draining;
+    case SlotState::kRetired:
+      return &counts_.retired;
     case SlotState::kEvicting:
       break;  // never outlives a step
   }

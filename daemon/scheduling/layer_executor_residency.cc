@@ -13,6 +13,8 @@ void LayerExecutor::Step(LoadedModel& model, SizeClass size_class, const LedgerE
   for (const LedgerCommand& command : commands_) {
     if (const auto* start = std::get_if<StartRead>(&command)) {
       StartLoad(model, size_class, *start);
+    } else if (const auto* promote = std::get_if<PromoteRead>(&command)) {
+      loader_->Promote(promote->key, promote->ticket);
     } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
       loader_->Cancel(cancel->key, cancel->ticket);
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
@@ -29,7 +31,7 @@ void LayerExecutor::StartLoad(LoadedModel& model, SizeClass size_class, const St
   ++model.reads_in_flight;
   loader_->Start({.key = start.key,
                   .ticket = start.ticket,
-                  .urgency = Urgency::kDemand,
+                  .urgency = start.urgency,
                   .verify = model.MustVerify(start.key) ? Verify::kYes : Verify::kNo,
                   .store = model.store.get(),
                   .files = model.files,

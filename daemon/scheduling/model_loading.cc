@@ -42,6 +42,7 @@ Status MakeLedgers(const ModelOptions& options, const ArenaPlan& plan, LoadedMod
   const double scale = PriorScale(heat, *model.geometry);
   const std::vector<ExpertKey> hottest = HottestFirst(heat, model.id);
   for (size_t i = 0; i < plan.regions.size(); ++i) {
+    const SizeClass size_class{static_cast<uint8_t>(i)};
     std::vector<ExpertKey> keys;
     std::vector<double> prior;
     std::vector<ExpertKey> hot;
@@ -58,6 +59,7 @@ Status MakeLedgers(const ModelOptions& options, const ArenaPlan& plan, LoadedMod
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ResidencyLedger> ledger,
                      ResidencyLedger::Create({.slot_count = plan.regions[i].slots,
+                                              .place_count = model.arena->Places(size_class),
                                               .policy = options.policy,
                                               .keys = std::move(keys),
                                               .hot_keys = std::move(hot),
@@ -138,8 +140,8 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   model->heat->NoteSaved();
   model->pinned.assign(plan.regions.size(), 0);
   WarnIfBelowWorkingSet(plan, *model);
-  RETURN_IF_ERROR(MakeLedgers(options, plan, *model));
   ASSIGN_OR_RETURN(model->arena, Arena::Create(plan, arena));
+  RETURN_IF_ERROR(MakeLedgers(options, plan, *model));
   RETURN_IF_ERROR(OpenFiles(open.files, *model, reader));
   return model;
 }

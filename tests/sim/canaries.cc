@@ -235,6 +235,100 @@ class WaveOvertakes final : public LedgerPort {
   PerClass<std::optional<Delayed>> delayed_;
 };
 
+// A prefetch that finds no room takes the slots of a wave that uses them.
+class PrefetchTakesReservedSlot final : public WaveWatchingPort {
+ public:
+  using WaveWatchingPort::WaveWatchingPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    const uint64_t refused = ledger(size_class).counts().prefetch_refused;
+    StepWatching(size_class, event, out);
+    if (ledger(size_class).counts().prefetch_refused == refused) return;
+    for (const auto& [id, wave] : waves()) {
+      if (wave.size_class != size_class || wave.answers != wave.keys) continue;
+      ReleaseEarly(id, out);
+      return StepWatching(size_class, event, out);
+    }
+  }
+};
+
+// A wave that has to wait is left out while a prefetch asks for room, and asked again after it.
+class PrefetchPassesWaitingWave final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    std::optional<Waiting>& waiting = waiting_[Raw(size_class)];
+    const auto* reserve = std::get_if<ReserveWave>(&event);
+    const auto* release = std::get_if<ReleaseWave>(&event);
+    if (release != nullptr && waiting && waiting->wave.wave == release->wave) waiting.reset();
+    const uint64_t granted = ledger(size_class).counts().granted_waves;
+    LedgerPort::Step(size_class, event, out);
+    const LedgerCounts counts = ledger(size_class).counts();
+    if (reserve != nullptr && counts.waiting_waves == 1 && counts.granted_waves == granted) {
+      waiting = {*reserve, {reserve->keys.begin(), reserve->keys.end()}};
+    }
+    const auto* guess = std::get_if<Prefetch>(&event);
+    if (guess == nullptr || !waiting || counts.waiting_waves != 1) return;
+    LedgerPort::Step(size_class, ReleaseWave{waiting->wave.wave}, out);
+    LedgerPort::Step(size_class, event, out);
+    waiting->wave.keys = waiting->keys;
+    LedgerPort::Step(size_class, waiting->wave, out);
+  }
+
+ private:
+  struct Waiting {
+    ReserveWave wave;
+    std::vector<ExpertKey> keys;
+  };
+  PerClass<std::optional<Waiting>> waiting_;
+};
+
+// The first wave that joins a prefetch is not told when it lands.
+class LateJoinerNotTold final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    std::set<SlotIndex>& joined = joined_[Raw(size_class)];
+    LedgerPort::Step(size_class, event, out);
+    std::erase_if(out, [&](const LedgerCommand& command) {
+      if (const auto* promote = std::get_if<PromoteRead>(&command)) {
+        joined.insert(promote->ticket.slot);
+      }
+      const auto* ready = std::get_if<KeyReady>(&command);
+      return ready != nullptr && ready->resolution == Resolution::kInFlight &&
+             joined.erase(ready->slot) > 0;
+    });
+  }
+
+ private:
+  PerClass<std::set<SlotIndex>> joined_;
+};
+
+// A wave that joins a prefetch leaves it one.
+class PromotionLost final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    std::erase_if(out, [](const LedgerCommand& command) {
+      return std::holds_alternative<PromoteRead>(command);
+    });
+  }
+};
+
+// Slots beyond the limit are used on, though their memory goes back.
+class RetiredSlotUsed final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto* retired = std::get_if<SlotRetired>(&out[i]);
+      if (retired == nullptr) continue;
+      LedgerPort::Step(size_class, RestoreSlots{.first = retired->slot, .count = 1}, out);
+    }
+  }
+};
+
 }  // namespace
 
 std::string_view CanaryName(Canary canary) {
@@ -261,6 +355,16 @@ std::string_view CanaryName(Canary canary) {
       return "victim freed before drain";
     case Canary::kWaveOvertakes:
       return "wave overtakes";
+    case Canary::kPrefetchTakesReservedSlot:
+      return "prefetch takes reserved slot";
+    case Canary::kPrefetchPassesWaitingWave:
+      return "prefetch passes waiting wave";
+    case Canary::kLateJoinerNotTold:
+      return "late joiner not told";
+    case Canary::kPromotionLost:
+      return "promotion lost";
+    case Canary::kRetiredSlotUsed:
+      return "retired slot used";
   }
   return "unknown";
 }
@@ -290,6 +394,16 @@ std::unique_ptr<LedgerPort> MakePort(Canary canary,
       return std::make_unique<VictimFreedBeforeDrain>(std::move(ledgers));
     case Canary::kWaveOvertakes:
       return std::make_unique<WaveOvertakes>(std::move(ledgers));
+    case Canary::kPrefetchTakesReservedSlot:
+      return std::make_unique<PrefetchTakesReservedSlot>(std::move(ledgers));
+    case Canary::kPrefetchPassesWaitingWave:
+      return std::make_unique<PrefetchPassesWaitingWave>(std::move(ledgers));
+    case Canary::kLateJoinerNotTold:
+      return std::make_unique<LateJoinerNotTold>(std::move(ledgers));
+    case Canary::kPromotionLost:
+      return std::make_unique<PromotionLost>(std::move(ledgers));
+    case Canary::kRetiredSlotUsed:
+      return std::make_unique<RetiredSlotUsed>(std::move(ledgers));
   }
   return std::make_unique<LedgerPort>(std::move(ledgers));
 }

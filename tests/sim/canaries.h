@@ -22,14 +22,28 @@ enum class Canary : uint8_t {
   kWaveWithoutReservation,
   kVictimFreedBeforeDrain,
   kWaveOvertakes,
+  kPrefetchTakesReservedSlot,
+  kPrefetchPassesWaitingWave,
+  kLateJoinerNotTold,
+  kPromotionLost,
+  kRetiredSlotUsed,
 };
 
 inline constexpr Canary kAllCanaries[] = {
-    Canary::kResidentBeforeLanding,   Canary::kSlotReusedAfterCancel,
-    Canary::kGenerationUnchecked,     Canary::kLeaseLostOnSessionEnd,
-    Canary::kWaiterDropped,           Canary::kClassMixUp,
-    Canary::kWaveWithoutReservation,  Canary::kVictimFreedBeforeDrain,
-    Canary::kLeaseLeakedOnSessionEnd, Canary::kWaveOvertakes,
+    Canary::kResidentBeforeLanding,
+    Canary::kSlotReusedAfterCancel,
+    Canary::kGenerationUnchecked,
+    Canary::kLeaseLostOnSessionEnd,
+    Canary::kWaiterDropped,
+    Canary::kClassMixUp,
+    Canary::kWaveWithoutReservation,
+    Canary::kVictimFreedBeforeDrain,
+    Canary::kLeaseLeakedOnSessionEnd,
+    Canary::kWaveOvertakes,
+    Canary::kPrefetchTakesReservedSlot,
+    Canary::kPrefetchPassesWaitingWave,
+    Canary::kLateJoinerNotTold,
+    Canary::kPromotionLost, Canary::kRetiredSlotUsed,
 };
 
 std::string_view CanaryName(Canary canary);

@@ -6,13 +6,25 @@ FakeReader::FakeReader(const PerClass<uint32_t>& slot_counts) {
   for (size_t i = 0; i < kSimClasses; ++i) memory_[i].resize(slot_counts[i]);
 }
 
-bool FakeReader::Cancel(SizeClass size_class, const Ticket& ticket) {
+FakeReader::Read* FakeReader::Find(SizeClass size_class, const Ticket& ticket) {
   for (Read& read : reads_) {
-    if (read.size_class != size_class || read.ticket != ticket) continue;
-    read.cancelled = true;
-    return true;
+    if (read.size_class == size_class && read.ticket == ticket) return &read;
   }
-  return false;
+  return nullptr;
+}
+
+bool FakeReader::Promote(SizeClass size_class, const Ticket& ticket) {
+  Read* const read = Find(size_class, ticket);
+  if (read == nullptr || read->urgency == Urgency::kDemand) return false;
+  read->urgency = Urgency::kDemand;
+  return true;
+}
+
+bool FakeReader::Cancel(SizeClass size_class, const Ticket& ticket) {
+  Read* const read = Find(size_class, ticket);
+  if (read == nullptr) return false;
+  read->cancelled = true;
+  return true;
 }
 
 std::optional<FakeReader::Completion> FakeReader::Advance(const Faults& faults, Random& random) {

@@ -31,6 +31,7 @@ class FakeReader {
     SizeClass size_class{};
     Ticket ticket;
     ExpertKey key;
+    Urgency urgency = Urgency::kDemand;
     bool cancelled = false;
   };
   // How a read ended; the memory is as it left it.
@@ -43,8 +44,14 @@ class FakeReader {
   explicit FakeReader(const PerClass<uint32_t>& slot_counts);
 
   void Start(const Read& read) { reads_.push_back(read); }
-  // False when no such read is in flight.
+  // Each is false when no such read is in flight; Promote also when it is a demand already.
+  bool Promote(SizeClass size_class, const Ticket& ticket);
   bool Cancel(SizeClass size_class, const Ticket& ticket);
+
+  // The slot's memory goes back to the host: its bytes are gone.
+  void Forget(SizeClass size_class, SlotIndex slot) {
+    memory_[Raw(size_class)][Raw(slot)].whole = false;
+  }
 
   // Lets some read make progress; empty when none is in flight or it needs longer.
   std::optional<Completion> Advance(const Faults& faults, Random& random);
@@ -55,6 +62,7 @@ class FakeReader {
   }
 
  private:
+  Read* Find(SizeClass size_class, const Ticket& ticket);
   LedgerEvent End(const Read& read, const Faults& faults, Random& random);
 
   PerClass<std::vector<Stamp>> memory_;

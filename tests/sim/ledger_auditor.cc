@@ -16,8 +16,17 @@ void LedgerAuditor::Reserved(SizeClass size_class, const ReserveWave& event) {
   wave.unanswered = event.keys.size();
 }
 
+void LedgerAuditor::Stepping(const LedgerEvent& event) {
+  guessed_.reset();
+  if (const auto* guess = std::get_if<Prefetch>(&event)) guessed_ = guess->key;
+}
+
 void LedgerAuditor::Started(SizeClass size_class, const StartRead& start) {
   const SlotIndex slot = start.ticket.slot;
+  if (retired_.contains({size_class, slot})) {
+    Report(fmt::format("slot {} is to be read into and has no memory any more", Raw(slot)));
+  }
+  if (start.urgency == Urgency::kPrefetch) CheckStartedPrefetch(size_class, start);
   for (const FakeReader::Read& read : reader_.in_flight()) {
     if (read.size_class != size_class || read.ticket.slot != slot) continue;
     Report(fmt::format("slot {} is to be read into for {} while it is written for {}", Raw(slot),
@@ -30,6 +39,38 @@ void LedgerAuditor::Started(SizeClass size_class, const StartRead& start) {
       Report(fmt::format("slot {} is to be read into while wave {} uses it", Raw(slot), Raw(id)));
     }
   }
+}
+
+void LedgerAuditor::CheckStartedPrefetch(SizeClass size_class, const StartRead& start) {
+  if (guessed_ != start.key) {
+    Report(fmt::format("{} is prefetched and nobody asked for it", ToString(start.key)));
+  }
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class != size_class || !Lacks(wave)) continue;
+    Report(
+        fmt::format("{} is prefetched while wave {} waits for room", ToString(start.key), Raw(id)));
+  }
+}
+
+bool LedgerAuditor::Lacks(const WaveRecord& wave) const {
+  for (size_t i = 0; i < wave.keys.size(); ++i) {
+    if (wave.answers[i].answer != Answer::kNone) continue;
+    if (!IsOnItsWay(wave.size_class, wave.keys[i])) return true;
+  }
+  return false;
+}
+
+void LedgerAuditor::Retired(SizeClass size_class, SlotIndex slot) {
+  if (!retired_.emplace(size_class, slot).second) {
+    Report(fmt::format("slot {} retires twice", Raw(slot)));
+  }
+  if (ReadInto(size_class, slot) != nullptr) {
+    Report(fmt::format("slot {} retires while it is read into", Raw(slot)));
+  }
+}
+
+void LedgerAuditor::Restored(SizeClass size_class, SlotIndex slot) {
+  retired_.erase({size_class, slot});
 }
 
 LedgerAuditor::WaveRecord* LedgerAuditor::Answerable(WaveId wave, uint32_t index) {
@@ -67,11 +108,13 @@ void LedgerAuditor::Answered(const KeyFailed& failed) {
 void LedgerAuditor::Check(SizeClass size_class, const ResidencyLedger& ledger) {
   CheckUsedBytes(size_class);
   CheckOrder(size_class);
+  CheckUrgency(size_class);
   last_answered_.reset();
   if (scope_ == Scope::kEffects) return;
   CheckSlots(size_class, ledger);
   CheckReservations(size_class, ledger);
   CheckQueue(size_class, ledger);
+  CheckPrefetches(ledger);
 }
 
 void LedgerAuditor::CheckUsedBytes(SizeClass size_class) {
@@ -104,6 +147,30 @@ void LedgerAuditor::CheckOrder(SizeClass size_class) {
   }
 }
 
+// Waves are granted in order, and one that lacks nothing has been: what it waits for is demand.
+void LedgerAuditor::CheckUrgency(SizeClass size_class) {
+  for (const auto& [id, wave] : waves_) {
+    if (wave.size_class != size_class) continue;
+    if (Lacks(wave)) return;
+    for (size_t i = 0; i < wave.keys.size(); ++i) {
+      if (wave.answers[i].answer != Answer::kNone) continue;
+      for (const FakeReader::Read& read : reader_.in_flight()) {
+        if (read.size_class != size_class || read.key != wave.keys[i] || read.cancelled) continue;
+        if (read.urgency == Urgency::kDemand) continue;
+        Report(fmt::format("wave {} waits for {}, which is read as a prefetch", Raw(id),
+                           ToString(read.key)));
+      }
+    }
+  }
+}
+
+const FakeReader::Read* LedgerAuditor::ReadInto(SizeClass size_class, SlotIndex slot) const {
+  for (const FakeReader::Read& read : reader_.in_flight()) {
+    if (read.size_class == size_class && read.ticket.slot == slot) return &read;
+  }
+  return nullptr;
+}
+
 bool LedgerAuditor::IsOnItsWay(SizeClass size_class, const ExpertKey& key) const {
   const std::vector<FakeReader::Read>& reads = reader_.in_flight();
   return std::any_of(reads.begin(), reads.end(), [&](const FakeReader::Read& read) {
@@ -114,7 +181,7 @@ bool LedgerAuditor::IsOnItsWay(SizeClass size_class, const ExpertKey& key) const
 void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledger) {
   LedgerCounts seen;
   std::set<ExpertKey> live;
-  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     if (slot.reservations > 0) ++seen.reserved;
     switch (slot.state) {
@@ -129,6 +196,9 @@ void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledg
         break;
       case SlotState::kDraining:
         ++seen.draining;
+        break;
+      case SlotState::kRetired:
+        ++seen.retired;
         break;
       case SlotState::kEvicting:
         Report(fmt::format("slot {} is between two states after a step", i));
@@ -149,25 +219,28 @@ void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledg
     }
   }
   const LedgerCounts counts = ledger.counts();
-  if (seen.free + seen.loading + seen.resident + seen.draining != ledger.slot_count() ||
-      std::tie(seen.free, seen.loading, seen.resident, seen.draining, seen.reserved) !=
-          std::tie(counts.free, counts.loading, counts.resident, counts.draining,
+  if (seen.free + seen.loading + seen.resident + seen.draining + seen.retired !=
+          ledger.place_count() ||
+      std::tie(seen.free, seen.loading, seen.resident, seen.draining, seen.retired, seen.reserved) !=
+          std::tie(counts.free, counts.loading, counts.resident, counts.draining, counts.retired,
                    counts.reserved)) {
     Report("the counts are not those of the slots");
   }
 }
 
 void LedgerAuditor::CheckReservations(SizeClass size_class, const ResidencyLedger& ledger) {
-  std::vector<uint32_t> holders(ledger.slot_count());
+  std::vector<uint32_t> holders(ledger.place_count());
   for (const auto& [id, wave] : waves_) {
     if (wave.size_class != size_class) continue;
     for (const WaveRecord::KeyRecord& key : wave.answers) {
       if (key.answer == Answer::kReady) ++holders[Raw(key.slot)];
     }
   }
-  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
-    if (slot.state == SlotState::kLoading ? slot.reservations == 0
+    const FakeReader::Read* const read = ReadInto(size_class, SlotIndex{i});
+    const bool prefetch = read != nullptr && read->urgency == Urgency::kPrefetch;
+    if (slot.state == SlotState::kLoading ? (slot.reservations == 0) != prefetch
                                           : slot.reservations != holders[i]) {
       Report(fmt::format("slot {} has {} reservations and {} holders", i, slot.reservations,
                          holders[i]));
@@ -190,10 +263,13 @@ void LedgerAuditor::CheckQueue(SizeClass size_class, const ResidencyLedger& ledg
   const WaveRecord& first = *asked[counts.granted_waves];
   uint32_t needed = 0;
   uint32_t room = counts.free;
-  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+  bool could_cancel = false;
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     const bool own = std::find(first.keys.begin(), first.keys.end(), slot.key) != first.keys.end();
-    if (slot.state == SlotState::kResident && slot.reservations == 0 && !own) ++room;
+    if (slot.reservations > 0 || own) continue;
+    if (slot.state == SlotState::kResident) ++room;
+    if (slot.state == SlotState::kLoading) could_cancel = true;
   }
   for (const ExpertKey& key : first.keys) {
     if (ledger.StateOf(key) == SlotState::kAbsent && !ledger.IsQuarantined(key)) ++needed;
@@ -201,11 +277,41 @@ void LedgerAuditor::CheckQueue(SizeClass size_class, const ResidencyLedger& ledg
   if (needed <= room) {
     Report(fmt::format("the first wave waits for {} slots though {} can be had", needed, room));
   }
+  if (could_cancel && needed > room + counts.draining) {
+    Report("the first wave waits while a prefetch that nobody waits for goes on");
+  }
+}
+
+// Each prefetch that was started is used, wasted, or still to be either.
+void LedgerAuditor::CheckPrefetches(const ResidencyLedger& ledger) {
+  const LedgerCounts counts = ledger.counts();
+  uint64_t unused = 0;
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
+    const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
+    if (slot.unused) ++unused;
+    const bool live = slot.state == SlotState::kLoading || slot.state == SlotState::kResident;
+    if ((slot.unused || slot.expected) && !live) {
+      Report(fmt::format("slot {} holds nothing that could be used or expected", i));
+    }
+    if (slot.unused && slot.reservations > 0) {
+      Report(fmt::format("slot {} is reserved and counts as unused", i));
+    }
+  }
+  if (counts.prefetched != counts.prefetch_used + counts.prefetch_wasted + unused ||
+      counts.prefetch_late > counts.prefetch_used) {
+    Report(fmt::format("{} prefetches: {} used, {} of them late, {} wasted, {} left",
+                       counts.prefetched, counts.prefetch_used, counts.prefetch_late,
+                       counts.prefetch_wasted, unused));
+  }
 }
 
 void LedgerAuditor::CheckAtRest(const ResidencyLedger& ledger) {
   if (scope_ == Scope::kEffects) return;
   const LedgerCounts counts = ledger.counts();
+  if (ledger.place_count() - counts.retired != ledger.slot_count()) {
+    Report(fmt::format("at rest {} of {} slots have retired, the limit is {}", counts.retired,
+                       ledger.place_count(), ledger.slot_count()));
+  }
   if (counts.loading + counts.draining + counts.reserved + counts.held + counts.waiting_waves +
           counts.granted_waves !=
       0) {

@@ -42,12 +42,15 @@ class LedgerAuditor {
   LedgerAuditor(const FakeReader& reader, Scope scope) : reader_(reader), scope_(scope) {}
 
   // Before the step.
+  void Stepping(const LedgerEvent& event);
   void Reserved(SizeClass size_class, const ReserveWave& event);
   void Released(WaveId wave) { waves_.erase(wave); }
   void Failed(const ExpertKey& key) { failed_.insert(key); }
+  void Restored(SizeClass size_class, SlotIndex slot);  // before the step
 
   // Commands of the step, one by one, before they are obeyed.
   void Started(SizeClass size_class, const StartRead& start);
+  void Retired(SizeClass size_class, SlotIndex slot);
   void Answered(const KeyReady& ready);
   void Answered(const KeyFailed& failed);
 
@@ -65,17 +68,25 @@ class LedgerAuditor {
  private:
   // The wave, if the answer may be: known, in range, not answered before.
   WaveRecord* Answerable(WaveId wave, uint32_t index);
+  void CheckStartedPrefetch(SizeClass size_class, const StartRead& start);
   void CheckUsedBytes(SizeClass size_class);
   void CheckOrder(SizeClass size_class);
+  void CheckUrgency(SizeClass size_class);
   void CheckSlots(SizeClass size_class, const ResidencyLedger& ledger);
   void CheckReservations(SizeClass size_class, const ResidencyLedger& ledger);
   void CheckQueue(SizeClass size_class, const ResidencyLedger& ledger);
+  void CheckPrefetches(const ResidencyLedger& ledger);
+  [[nodiscard]] const FakeReader::Read* ReadInto(SizeClass size_class, SlotIndex slot) const;
+  // Keys that the wave is not told of yet and that are not on their way.
+  [[nodiscard]] bool Lacks(const WaveRecord& wave) const;
   [[nodiscard]] bool IsOnItsWay(SizeClass size_class, const ExpertKey& key) const;
 
   const FakeReader& reader_;
   const Scope scope_;
   Waves waves_;
+  std::set<std::pair<SizeClass, SlotIndex>> retired_;
   std::set<ExpertKey> failed_;           // keys that failed once at least
+  std::optional<ExpertKey> guessed_;     // in this step
   std::optional<WaveId> last_answered_;  // of this step, the newest wave
   std::optional<std::string> breach_;
 };

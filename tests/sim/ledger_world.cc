@@ -73,6 +73,10 @@ void LedgerWorld::PlayOneEvent() {
   if (choice < 52) return EndSession(random_.Below(clients_));
   if (choice < 55) return RepeatOldCompletion();
   if (choice < 58) return LiftSome();
+  if (choice < 66) return GuessSome();
+  if (choice < 69) return DropSome();
+  if (choice < 71) return Shrink();
+  if (choice < 73) return Grow();
   AdvanceReader(faults_);
 }
 
@@ -168,6 +172,50 @@ void LedgerWorld::LiftSome() {
   Step(size_class, LiftQuarantine{.key = keys[random_.Below(keys.size())]});
 }
 
+void LedgerWorld::GuessSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const ClassLimits& limits = limits_[Raw(size_class)];
+  const PrefetchRoom room = random_.Percent(70) ? PrefetchRoom::kEvict : PrefetchRoom::kFreeSlots;
+  const uint32_t count = random_.Between(1, std::min(4u, limits.slots));
+  for (const ExpertKey& key : ChooseKeys(limits, count)) {
+    Step(size_class, Prefetch{.key = key, .room = room});
+  }
+}
+
+void LedgerWorld::DropSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const ClassLimits& limits = limits_[Raw(size_class)];
+  Step(size_class, DropPrefetch{.key = ChooseKeys(limits, 1).front()});
+}
+
+// Held waves keep their slots, and every call that is asked from now on has room beside them.
+void LedgerWorld::AllowWaves(ClassLimits& limits, uint32_t slots) {
+  limits.largest_wave = random_.Between(1, slots - limits.held);
+  limits.most_held = slots - limits.largest_wave;
+}
+
+void LedgerWorld::Shrink() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  ClassLimits& limits = limits_[Raw(size_class)];
+  const uint32_t slots = port_->ledger(size_class).slot_count();
+  // Other canaries ask waves again that were asked for under a larger limit.
+  if (canary_ != Canary::kNone && canary_ != Canary::kRetiredSlotUsed) return;
+  const uint32_t limit = random_.Between(limits.held + 1, slots);
+  AllowWaves(limits, limit);
+  Step(size_class, LimitSlots{.limit = limit});
+}
+
+void LedgerWorld::Grow() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  ClassLimits& limits = limits_[Raw(size_class)];
+  const std::vector<SlotIndex> retired = port_->ledger(size_class).RetiredSlots();
+  if (retired.empty()) return;
+  const SlotIndex slot = retired[random_.Below(retired.size())];
+  auditor_->Restored(size_class, slot);
+  Step(size_class, RestoreSlots{.first = slot, .count = 1});
+  AllowWaves(limits, port_->ledger(size_class).slot_count());
+}
+
 void LedgerWorld::ComeToRest() {
   const bool clients_stay = random_.Percent(50);
   if (!clients_stay) {
@@ -201,6 +249,7 @@ void LedgerWorld::ComeToRest() {
 void LedgerWorld::Step(SizeClass size_class, const LedgerEvent& event) {
   ++steps_;
   commands_.clear();
+  auditor_->Stepping(event);
   port_->Step(size_class, event, commands_);
   for (const LedgerCommand& command : commands_) Obey(size_class, command);
   auditor_->Check(size_class, port_->ledger(size_class));
@@ -213,7 +262,15 @@ void LedgerWorld::Obey(SizeClass size_class, const LedgerCommand& command) {
                                           Raw(start->ticket.slot), limits_[Raw(size_class)].slots));
     }
     auditor_->Started(size_class, *start);
-    reader_->Start({.size_class = size_class, .ticket = start->ticket, .key = start->key});
+    reader_->Start({.size_class = size_class,
+                    .ticket = start->ticket,
+                    .key = start->key,
+                    .urgency = start->urgency});
+  } else if (const auto* promote = std::get_if<PromoteRead>(&command)) {
+    if (!reader_->Promote(size_class, promote->ticket)) {
+      auditor_->Report(fmt::format("what is no prefetch in flight is promoted, slot {}",
+                                   Raw(promote->ticket.slot)));
+    }
   } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
     if (!reader_->Cancel(size_class, cancel->ticket)) {
       auditor_->Report(fmt::format("a read that is not in flight is cancelled, slot {}",
@@ -224,6 +281,9 @@ void LedgerWorld::Obey(SizeClass size_class, const LedgerCommand& command) {
       return auditor_->Report(fmt::format("slot {} is ready and there is none", Raw(ready->slot)));
     }
     auditor_->Answered(*ready);
+  } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
+    auditor_->Retired(size_class, retired->slot);
+    reader_->Forget(size_class, retired->slot);
   } else {
     auditor_->Answered(std::get<KeyFailed>(command));
   }

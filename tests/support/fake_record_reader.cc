@@ -110,6 +110,13 @@ Status FakeRecordReader::Submit(const ReadRequest& request) {
   return Ok{};
 }
 
+void FakeRecordReader::Promote(uint64_t id) {
+  MutexLock lock(mu_);
+  for (Pending& pending : pending_) {
+    if (pending.request.id == id) pending.request.urgency = Urgency::kDemand;
+  }
+}
+
 void FakeRecordReader::Cancel(uint64_t id) {
   MutexLock lock(mu_);
   for (Pending& pending : pending_) {

@@ -66,6 +66,7 @@ class FakeRecordReader final : public RecordReader {
   Result<FileId> AddOpenFile(int fd, const std::string& name) override;
   void RemoveFile(FileId file) override;
   Status Submit(const ReadRequest& request) override;
+  void Promote(uint64_t id) override;
   void Cancel(uint64_t id) override;
   [[nodiscard]] ReaderStats stats() const override;
   [[nodiscard]] std::string description() const override { return "fake"; }

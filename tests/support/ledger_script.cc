@@ -21,6 +21,7 @@ std::vector<ExpertKey> TestKeys(uint32_t count) {
 
 LedgerScript::LedgerScript(const Options& options) {
   auto ledger = ResidencyLedger::Create({.slot_count = options.slot_count,
+                                         .place_count = options.place_count,
                                          .policy = options.policy,
                                          .keys = TestKeys(options.key_count),
                                          .hot_keys = options.hot_keys});
@@ -49,6 +50,18 @@ void LedgerScript::End(const Ticket& ticket, ReadEnded::Why why) {
 
 void LedgerScript::Lift(uint32_t key) { Step(LiftQuarantine{.key = TestKey(key)}); }
 
+void LedgerScript::Guess(uint32_t key, PrefetchRoom room) {
+  Step(Prefetch{.key = TestKey(key), .room = room});
+}
+
+void LedgerScript::Drop(uint32_t key) { Step(DropPrefetch{.key = TestKey(key)}); }
+
+void LedgerScript::Limit(uint32_t slots) { Step(LimitSlots{.limit = slots}); }
+
+void LedgerScript::Restore(SlotIndex first, uint32_t count) {
+  Step(RestoreSlots{.first = first, .count = count});
+}
+
 Resolution LedgerScript::Use(uint32_t key, Admission admission) {
   const WaveId wave = Reserve({key}, {.admission = admission});
   if (!Ready(wave, 0)) Land(ReadOf(key));
@@ -65,6 +78,10 @@ Ticket LedgerScript::ReadOf(uint32_t key) const {
 
 bool LedgerScript::WasCancelled(const Ticket& ticket) const {
   return std::find(cancelled_.begin(), cancelled_.end(), ticket) != cancelled_.end();
+}
+
+bool LedgerScript::WasPromoted(const Ticket& ticket) const {
+  return std::find(promoted_.begin(), promoted_.end(), ticket) != promoted_.end();
 }
 
 std::optional<KeyReady> LedgerScript::Ready(WaveId wave, uint32_t index) const {
@@ -88,11 +105,15 @@ void LedgerScript::Step(const LedgerEvent& event) {
     if (const auto* start = std::get_if<StartRead>(&command)) {
       ++started_;
       reads_.insert_or_assign(start->key, start->ticket);
+    } else if (const auto* promote = std::get_if<PromoteRead>(&command)) {
+      promoted_.push_back(promote->ticket);
     } else if (const auto* cancel = std::get_if<CancelRead>(&command)) {
       cancelled_.push_back(cancel->ticket);
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
       const bool first = ready_.emplace(std::pair(ready->wave, ready->index), *ready).second;
       MOE_CHECK(first, "wave {} key {} is ready twice", Raw(ready->wave), ready->index);
+    } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
+      retired_.push_back(retired->slot);
     } else {
       const auto& failed = std::get<KeyFailed>(command);
       failed_.emplace_back(failed.wave, failed.index);

@@ -33,7 +33,7 @@ ReadQueue::ReadQueue(const Options& options)
 }
 
 ReadQueue::WaitingList& ReadQueue::ListOf(const Request& request) {
-  return request.request->urgency == Urgency::kDemand ? demand_ : prefetch_;
+  return request.urgency == Urgency::kDemand ? demand_ : prefetch_;
 }
 
 void ReadQueue::Link(uint32_t slot) {
@@ -56,7 +56,7 @@ void ReadQueue::Unlink(uint32_t slot) {
 
 void ReadQueue::Add(uint32_t slot, const ReadRequest& request) {
   MOE_CHECK(requests_[slot].request == nullptr, "read slot {} is taken", slot);
-  requests_[slot] = Request{.request = &request};
+  requests_[slot] = Request{.request = &request, .urgency = request.urgency};
   ++requests_active_;
   SkipEmptySegments(requests_[slot]);
   Link(slot);
@@ -78,6 +78,16 @@ void ReadQueue::StopStarting(uint32_t slot) {
   if (!requests_[slot].waiting) return;
   requests_[slot].incomplete = true;
   Unlink(slot);
+}
+
+void ReadQueue::Promote(uint32_t slot) {
+  Request& request = requests_[slot];
+  if (request.request == nullptr || request.urgency == Urgency::kDemand) return;
+  const bool waiting = request.waiting;
+  if (waiting) Unlink(slot);
+  request.urgency = Urgency::kDemand;
+  prefetch_in_flight_ -= request.in_flight;
+  if (waiting) Link(slot);
 }
 
 void ReadQueue::Cancel(uint32_t slot, std::vector<uint32_t>& pieces) {
@@ -124,7 +134,7 @@ std::optional<uint32_t> ReadQueue::CutPiece(uint32_t slot) {
       .needed = std::min<uint64_t>(length, segment.needed - request.position),
   };
   if (request.in_flight++ == 0) ++requests_started_;
-  if (request.request->urgency == Urgency::kPrefetch) ++prefetch_in_flight_;
+  if (request.urgency == Urgency::kPrefetch) ++prefetch_in_flight_;
   request.position += length;
   SkipEmptySegments(request);
   if (request.segment == request.request->segment_count) Unlink(slot);
@@ -186,7 +196,7 @@ void ReadQueue::Finish(uint32_t index, int result) {
   const uint32_t slot = state.slot;
   state.slot = kNone;
   free_pieces_.push_back(index);
-  if (request.request->urgency == Urgency::kPrefetch) --prefetch_in_flight_;
+  if (request.urgency == Urgency::kPrefetch) --prefetch_in_flight_;
   if (--request.in_flight == 0) --requests_started_;
   FinishIfDone(slot);
 }

@@ -31,6 +31,8 @@ class ReadQueue {
 
   // `slot` is free and below max_requests; the request stays valid until it has finished.
   void Add(uint32_t slot, const ReadRequest& request);
+  // The request is a demand read from now on, behind those that wait. No effect on a finished one.
+  void Promote(uint32_t slot);
   // Appends the pieces in flight that the engine should cancel. No effect on a finished request.
   void Cancel(uint32_t slot, std::vector<uint32_t>& pieces);
 
@@ -59,6 +61,7 @@ class ReadQueue {
   };
   struct Request {
     const ReadRequest* request = nullptr;  // null: the slot is free or finished
+    Urgency urgency = Urgency::kDemand;    // the request's, until it is promoted
     uint32_t segment = 0;                  // the next piece starts here
     uint64_t position = 0;
     uint32_t in_flight = 0;

@@ -66,7 +66,8 @@ struct ReaderStats {
 };
 
 // Reads records from files. Demand passes prefetch; a request completes exactly once.
-// Threads:  Submit, Cancel, stats and fallbacks from any thread, the listener's included; AddFile
+// Threads:  Submit, Promote, Cancel, stats and fallbacks from any thread, the listener's included;
+// AddFile
 //           and RemoveFile from any thread but the listener's.
 // Lifetime: the destructor cancels what is unfinished and returns after the last completion.
 class RecordReader {
@@ -82,6 +83,8 @@ class RecordReader {
 
   // kExhausted when the queue is full (size in the options); the caller's slots bound it.
   virtual Status Submit(const ReadRequest& request) = 0;
+  // What is not started yet of a prefetch goes on as a demand read, behind those that wait already.
+  virtual void Promote(uint64_t id) = 0;
   // Asks for an early end; the completion still comes, kOk or kCancelled.
   virtual void Cancel(uint64_t id) = 0;
 

@@ -45,15 +45,17 @@ double Percentile(std::vector<float>& samples, double share) {
 
 ThreadedReader::Inbox::Inbox(size_t capacity) {
   added.reserve(capacity);
+  promoted.reserve(capacity);
   cancelled.reserve(capacity);
 }
 
 bool ThreadedReader::Inbox::empty() const {
-  return added.empty() && cancelled.empty() && !errand && !stop;
+  return added.empty() && promoted.empty() && cancelled.empty() && !errand && !stop;
 }
 
 void ThreadedReader::Inbox::clear() {
   added.clear();
+  promoted.clear();
   cancelled.clear();
   errand = nullptr;
 }
@@ -64,6 +66,7 @@ ThreadedReader::ThreadedReader(const Options& options, ReadListener& listener)
       slots_(options.max_queued),
       slot_states_(options.max_queued, SlotState::kFree),
       ids_(options.max_queued),
+      promotable_(options.max_queued),
       inbox_(options.max_queued) {
   free_slots_.reserve(options.max_queued);
   for (uint32_t slot = options.max_queued; slot > 0; --slot) free_slots_.push_back(slot - 1);
@@ -140,6 +143,7 @@ void ThreadedReader::TakeInbox(Inbox& taken) {
   MutexLock lock(mu_);
   sleeping_ = false;
   std::swap(taken.added, inbox_.added);
+  std::swap(taken.promoted, inbox_.promoted);
   std::swap(taken.cancelled, inbox_.cancelled);
   std::swap(taken.errand, inbox_.errand);
   taken.stop = inbox_.stop;
@@ -148,6 +152,7 @@ void ThreadedReader::TakeInbox(Inbox& taken) {
 void ThreadedReader::Apply(const Inbox& taken) {
   if (taken.errand) taken.errand();
   for (const uint32_t slot : taken.added) queue_->Add(slot, slots_[slot].request);
+  for (const uint32_t slot : taken.promoted) queue_->Promote(slot);
   for (const uint32_t slot : taken.cancelled) CancelSlot(slot);
   if (!taken.stop) return;
   for (uint32_t slot = 0; slot < options_.max_queued; ++slot) CancelSlot(slot);
@@ -207,7 +212,8 @@ bool ThreadedReader::MaySleep() {
   MutexLock lock(mu_);
   stats_.in_flight = queue_->requests_started();
   // A stop is taken already; its wake-up may be behind us.
-  sleeping_ = inbox_.added.empty() && inbox_.cancelled.empty() && !inbox_.errand;
+  sleeping_ =
+      inbox_.added.empty() && inbox_.promoted.empty() && inbox_.cancelled.empty() && !inbox_.errand;
   return sleeping_;
 }
 
@@ -301,6 +307,7 @@ Status ThreadedReader::Submit(const ReadRequest& request) {
     slots_[slot] = {request, std::chrono::steady_clock::now()};
     ids_[slot] = request.id;
     slot_states_[slot] = SlotState::kUnfinished;
+    promotable_[slot] = request.urgency == Urgency::kPrefetch;
     inbox_.added.push_back(slot);
     wake = TakeSleeping();
   }
@@ -308,18 +315,35 @@ Status ThreadedReader::Submit(const ReadRequest& request) {
   return Ok{};
 }
 
+// Empty when it has finished or is being cancelled.
+std::optional<uint32_t> ThreadedReader::SlotOf(uint64_t id) const {
+  for (uint32_t slot = 0; slot < ids_.size(); ++slot) {
+    if (ids_[slot] == id && slot_states_[slot] == SlotState::kUnfinished) return slot;
+  }
+  return std::nullopt;
+}
+
+void ThreadedReader::Promote(uint64_t id) {
+  bool wake = false;
+  {
+    MutexLock lock(mu_);
+    const std::optional<uint32_t> slot = SlotOf(id);
+    if (!slot || !promotable_[*slot]) return;
+    promotable_[*slot] = false;
+    inbox_.promoted.push_back(*slot);
+    wake = TakeSleeping();
+  }
+  if (wake) engine_->Wake();
+}
+
 void ThreadedReader::Cancel(uint64_t id) {
   bool wake = false;
   {
     MutexLock lock(mu_);
-    uint32_t slot = 0;
-    while (slot < ids_.size() &&
-           (ids_[slot] != id || slot_states_[slot] != SlotState::kUnfinished)) {
-      ++slot;
-    }
-    if (slot == ids_.size()) return;  // finished, or being cancelled
-    slot_states_[slot] = SlotState::kCancelAsked;
-    inbox_.cancelled.push_back(slot);
+    const std::optional<uint32_t> slot = SlotOf(id);
+    if (!slot) return;
+    slot_states_[*slot] = SlotState::kCancelAsked;
+    inbox_.cancelled.push_back(*slot);
     wake = TakeSleeping();
   }
   if (wake) engine_->Wake();

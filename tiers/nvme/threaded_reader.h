@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +51,7 @@ class ThreadedReader final : public RecordReader {
   Result<FileId> AddOpenFile(int fd, const std::string& name) override;
   void RemoveFile(FileId file) override;
   Status Submit(const ReadRequest& request) override;
+  void Promote(uint64_t id) override;
   void Cancel(uint64_t id) override;
   [[nodiscard]] ReaderStats stats() const override;
   [[nodiscard]] std::string description() const override;
@@ -68,7 +70,8 @@ class ThreadedReader final : public RecordReader {
   struct Inbox {
     explicit Inbox(size_t capacity);
     std::vector<uint32_t> added;      // slots
-    std::vector<uint32_t> cancelled;  // slots, each at most once a request
+    std::vector<uint32_t> promoted;   // slots, each at most once a request
+    std::vector<uint32_t> cancelled;  // likewise
     std::function<void()> errand;
     bool stop = false;
     [[nodiscard]] bool empty() const;
@@ -88,6 +91,7 @@ class ThreadedReader final : public RecordReader {
   bool DeliverFinished();
   void ReleaseSlot(const ReadQueue::Finished& finished);
   bool MaySleep();
+  [[nodiscard]] std::optional<uint32_t> SlotOf(uint64_t id) const REQUIRES(mu_);
 
   // Has `errand` run on the reader's thread and returns when it is done.
   void RunErrand(std::function<void()> errand) EXCLUDES(mu_);
@@ -112,6 +116,7 @@ class ThreadedReader final : public RecordReader {
   std::vector<uint32_t> free_slots_ GUARDED_BY(mu_);
   std::vector<SlotState> slot_states_ GUARDED_BY(mu_);
   std::vector<uint64_t> ids_ GUARDED_BY(mu_);  // by slot, apart from it so that Cancel finds fast
+  std::vector<bool> promotable_ GUARDED_BY(mu_);  // by slot: a prefetch that was not promoted yet
   Inbox inbox_ GUARDED_BY(mu_);
   bool sleeping_ GUARDED_BY(mu_) = false;  // the thread waits in the engine, or is about to
   ReaderStats stats_ GUARDED_BY(mu_);

@@ -42,6 +42,18 @@ TEST_CASE("FakeRecordReader: nothing completes before the test says so", "[nvme]
   CHECK(!reader.CompleteNext());
 }
 
+TEST_CASE("FakeRecordReader: a promoted prefetch completes like the demand before it", "[nvme]") {
+  CompletionBook book;
+  FakeRecordReader reader({}, book);
+  const FileId file = reader.AddMemoryFile(PatternBytes(8192));
+  const AlignedBuffer memory(2 * 4096);
+  REQUIRE(reader.Submit(Read(1, file, 0, memory.span(0, 4096), Urgency::kPrefetch)).has_value());
+  REQUIRE(reader.Submit(Read(2, file, 4096, memory.span(4096, 4096))).has_value());
+  reader.Promote(1);
+  REQUIRE(reader.CompleteNext());
+  CHECK(book.WaitFor(1).outcome == IoOutcome::kOk);
+}
+
 TEST_CASE("FakeRecordReader: faults strike the reads that cover them, as often as told", "[nvme]") {
   using Kind = FakeRecordReader::Fault::Kind;
   CompletionBook book;

@@ -136,6 +136,49 @@ TEST_CASE("ReadQueue: prefetches leave the rest of the depth to demand", "[nvme]
   CHECK(script.Start().size() == 3);
 }
 
+TEST_CASE(
+    "ReadQueue: a promoted prefetch stands behind the demand that waits and before prefetches",
+    "[nvme]") {
+  QueueScript script(1, 1);
+  script.Add(0, Request(1, kPiece, Urgency::kPrefetch));
+  script.Add(1, Request(2, kPiece, Urgency::kPrefetch));
+  script.Add(2, Request(3, kPiece));
+  script.queue().Promote(1);
+  std::vector<uint64_t> order;
+  for (const uint64_t expected : {3, 2, 1}) {
+    const auto pieces = script.Start();
+    REQUIRE(pieces.size() == 1);
+    script.FinishWhole(pieces[0]);
+    CHECK(script.queue().TakeFinished()->completion.id == expected);
+  }
+}
+
+TEST_CASE("ReadQueue: what a promoted read has in flight leaves the prefetches' share", "[nvme]") {
+  QueueScript script(4, 1);
+  script.Add(0, Request(1, 2 * kPiece, Urgency::kPrefetch));
+  script.Add(1, Request(2, kPiece, Urgency::kPrefetch));
+  CHECK(script.Start().size() == 1);
+  script.queue().Promote(0);
+  CHECK(script.Start().size() == 2);  // its second piece, and the other prefetch
+}
+
+TEST_CASE("ReadQueue: to promote what is demand, ended or cancelled changes nothing", "[nvme]") {
+  QueueScript script(4, 1);
+  script.queue().Promote(0);
+  script.Add(0, Request(1, kPiece));
+  script.queue().Promote(0);
+  script.Add(1, Request(2, 2 * kPiece, Urgency::kPrefetch));
+  const auto pieces = script.Start();
+  REQUIRE(pieces.size() == 2);
+  script.Cancel(1);
+  script.queue().Promote(1);
+  for (const uint32_t piece : pieces) script.FinishWhole(piece);
+  CHECK(script.Start().empty());
+  CHECK(script.queue().TakeFinished()->completion.outcome == IoOutcome::kOk);
+  CHECK(script.queue().TakeFinished()->completion.outcome == IoOutcome::kCancelled);
+  CHECK(script.queue().idle());
+}
+
 TEST_CASE("ReadQueue: a queued read is cancelled at once", "[nvme]") {
   QueueScript script(1);
   script.Add(0, Request(1, kPiece));

@@ -75,6 +75,7 @@ TEST_CASE("RecordReader: thousands of random reads deliver the bytes of their of
       bytes += request.segments[0].needed;
       requests.push_back(request);
       REQUIRE(reader->Submit(request).has_value());
+      if (random() % 2 == 0) reader->Promote(id);
     }
     for (const ReadRequest& request : requests) {
       const ReadCompletion completion = book.WaitFor(request.id);

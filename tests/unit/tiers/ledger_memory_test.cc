@@ -25,13 +25,18 @@ void operator delete(void* block, size_t /*size*/) noexcept { std::free(block); 
 namespace moetier {
 namespace {
 
-// One token of a model with 8 layers: a wave a layer, every second of them released early.
+// One token of a model with 8 layers: a wave a layer, every second of them released early, and
+// before each two guesses, of which one is dropped at once.
 void DecodeToken(ResidencyLedger& ledger, const std::vector<ExpertKey>& keys, uint32_t token,
                  CommandList& commands) {
   for (uint32_t layer = 0; layer < 8; ++layer) {
     const uint32_t first = layer * 32 + (token * 7 + layer) % 28;
     const WaveId wave{token * 8 + layer + 1};
     commands.clear();
+    for (const uint32_t guess : {first + 1, first + 5}) {
+      ledger.Step(Prefetch{.key = keys[guess % 256], .room = PrefetchRoom::kEvict}, commands);
+    }
+    ledger.Step(DropPrefetch{.key = keys[(first + 5) % 256]}, commands);
     ledger.Step(ReserveWave{.wave = wave, .keys = std::span(keys).subspan(first, 4)}, commands);
     const size_t answers = commands.size();
     if (layer % 2 == 1) ledger.Step(ReleaseWave{.wave = wave}, commands);
@@ -60,6 +65,8 @@ TEST_CASE("ResidencyLedger: a steady load allocates nothing", "[tiers]") {
     CHECK(before > 0);
     CHECK(ledger->counts().evictions > 1000);
     CHECK(ledger->counts().kept_reads > 1000);
+    CHECK(ledger->counts().prefetch_used > 500);
+    CHECK(ledger->counts().prefetch_wasted > 500);
   }
 }
 
