@@ -15,7 +15,8 @@ constexpr std::array<std::pair<std::string_view, VerifyOnLanding>, 3> kVerifyCho
      {"never", VerifyOnLanding::kNever}}};
 constexpr std::array<std::pair<std::string_view, ExactMode>, 1> kExactChoices = {
     {{"stall", ExactMode::kStall}}};
-constexpr std::array<std::pair<std::string_view, bool>, 2> kSwitch = {{{"on", true}, {"off", false}}};
+constexpr std::array<std::pair<std::string_view, bool>, 2> kSwitch = {
+    {{"on", true}, {"off", false}}};
 constexpr std::array<std::pair<std::string_view, ArenaKind>, 2> kArenaChoices = {
     {{"private", ArenaKind::kPrivate}, {"shared", ArenaKind::kShared}}};
 

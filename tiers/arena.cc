@@ -280,10 +280,10 @@ Status Arena::Populate(const ArenaOptions& options) {
     for (size_t at = 0; at < part.size;) {
       const size_t now = std::min(step, part.size - at);
       if (const int error = PopulateStep(part.begin + at, now); error != 0) {
-        return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
-                     fmt::format("{}: populate {}: {} after {}; lower the budget", options.what,
-                                 FormatSize(size()), ErrnoText(error),
-                                 FormatSize(Bytes(before + at)))};
+        return Error{
+            ErrorCode::kExhausted, Reason::kMemoryLimit,
+            fmt::format("{}: populate {}: {} after {}; lower the budget", options.what,
+                        FormatSize(size()), ErrnoText(error), FormatSize(Bytes(before + at)))};
       }
       at += now;
       const Bytes done(before + at);

@@ -92,8 +92,8 @@ struct DropPrefetch {
 struct LimitSlots {
   uint32_t limit = 0;
 };
-// These slots, all retired, have memory again: they are free, and the limit is no less than all that
-// are active.
+// These slots, all retired, have memory again: they are free, and the limit is no less than all
+// that are active.
 struct RestoreSlots {
   SlotIndex first{};
   uint32_t count = 0;
@@ -210,7 +210,8 @@ class ResidencyLedger final {
  public:
   struct Options {
     uint32_t slot_count = 0;
-    uint32_t place_count = 0;  // slots that there may ever be; the rest begin retired. 0: slot_count
+    uint32_t place_count =
+        0;  // slots that there may ever be; the rest begin retired. 0: slot_count
     std::string policy = "lru";            // see EvictionPolicy::Create
     std::vector<ExpertKey> keys = {};      // all that may ever be asked for
     std::vector<ExpertKey> hot_keys = {};  // for "static": hottest first; empty = first come

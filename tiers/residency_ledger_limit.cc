@@ -20,8 +20,8 @@ void ResidencyLedger::On(const RestoreSlots& event, CommandList& out) {
             Raw(event.first), Raw(event.first) + uint64_t{event.count}, slots_.size());
   for (uint32_t i = 0; i < event.count; ++i) {
     const SlotIndex index{Raw(event.first) + i};
-    MOE_CHECK(At(index).state == SlotState::kRetired, "slot {} is restored in state {}",
-              Raw(index), static_cast<int>(At(index).state));
+    MOE_CHECK(At(index).state == SlotState::kRetired, "slot {} is restored in state {}", Raw(index),
+              static_cast<int>(At(index).state));
     Free(index);
   }
   limit_ = std::max(limit_, ActiveSlots());

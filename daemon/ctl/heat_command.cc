@@ -76,8 +76,12 @@ std::string HottestText(const std::vector<float>& heats) {
 
 std::string HeatView(const v1::Heat& heat) {
   using enum Align;
-  TextTable table({{"layer", kRight}, {"experts", kRight}, {"used", kRight}, {"50 % of uses", kRight},
-                   {"90 %", kRight}, {"hottest first", kLeft}});
+  TextTable table({{"layer", kRight},
+                   {"experts", kRight},
+                   {"used", kRight},
+                   {"50 % of uses", kRight},
+                   {"90 %", kRight},
+                   {"hottest first", kLeft}});
   for (const auto& [layer, heats] : TableOf(heat)) {
     std::vector<float> sorted = heats;
     std::sort(sorted.rbegin(), sorted.rend());
@@ -117,10 +121,10 @@ ExitCode RunExport(const HeatArguments& arguments) {
   if (const Status written = WriteText(arguments.file, text); !written) {
     return ReportError(written.error());
   }
-  return Print(arguments.json
-                   ? fmt::format("{{\"layers\": {}}}\n", heat->layers_size())
-                   : fmt::format("exported the heat of {} layers of {} to {}\n", heat->layers_size(),
-                                 WithoutControls(heat->model()), WithoutControls(arguments.file)));
+  return Print(arguments.json ? fmt::format("{{\"layers\": {}}}\n", heat->layers_size())
+                              : fmt::format("exported the heat of {} layers of {} to {}\n",
+                                            heat->layers_size(), WithoutControls(heat->model()),
+                                            WithoutControls(arguments.file)));
 }
 
 Result<v1::Heat> FitTo(const v1::Heat& present, const HeatMap& map) {
@@ -153,7 +157,8 @@ ExitCode RunImport(const HeatArguments& arguments) {
   const Result<v1::Heat> fitted = FitTo(*present, *map);
   if (!fitted) return ReportError(fitted.error());
   for (const std::string& row : map->suspect) {
-    fmt::print(stderr, "moetierctl: suspect: {}; the router that this came from may have been broken\n",
+    fmt::print(stderr,
+               "moetierctl: suspect: {}; the router that this came from may have been broken\n",
                row);
   }
   grpc::ClientContext context;
@@ -193,9 +198,10 @@ void AddHeatCommands(CLI::App& app, ExitCode& exit_code) {
   AddHeatCommand(*heat, exit_code, "show", "The hottest experts of each layer.", RunShow, nullptr);
   AddHeatCommand(*heat, exit_code, "export", "Write the heat of a loaded model as JSON.", RunExport,
                  "Where to; - is standard output");
-  AddHeatCommand(*heat, exit_code, "import",
-                 "Replace the heat of a loaded model, and load the hottest experts into free memory.",
-                 RunImport, "An export, or a map of topics to ranked experts (\"domains\")");
+  AddHeatCommand(
+      *heat, exit_code, "import",
+      "Replace the heat of a loaded model, and load the hottest experts into free memory.",
+      RunImport, "An export, or a map of topics to ranked experts (\"domains\")");
 }
 
 }  // namespace moetier

@@ -64,8 +64,7 @@ Status ForEachLayer(const Json& layers, const Place& place, Take take) {
     if (!layer) return here.Refuse("a layer is named by its block number, such as \"3\"");
     if (!list.is_array()) return here.Refuse("a list is expected here");
     if (list.size() > kMostExperts) {
-      return here.Refuse(
-          fmt::format("{} experts, at most {} are read", list.size(), kMostExperts));
+      return here.Refuse(fmt::format("{} experts, at most {} are read", list.size(), kMostExperts));
     }
     RETURN_IF_ERROR(take(*layer, list, here));
   }
@@ -78,9 +77,9 @@ void FlagEqualHeats(uint32_t layer, const std::vector<HeatMap::Expert>& experts,
   const bool equal = std::all_of(experts.begin(), experts.end(),
                                  [first](const auto& expert) { return expert.heat == first; });
   if (!equal) return;
-  map.suspect.push_back(first == 0 ? fmt::format("blk.{}: no expert has any heat", layer)
-                                   : fmt::format("blk.{}: all {} experts have the same heat", layer,
-                                                 experts.size()));
+  map.suspect.push_back(
+      first == 0 ? fmt::format("blk.{}: no expert has any heat", layer)
+                 : fmt::format("blk.{}: all {} experts have the same heat", layer, experts.size()));
 }
 
 Status ReadExportLayer(uint32_t layer, const Json& list, const Place& place, HeatMap& map) {
@@ -127,8 +126,8 @@ Result<Ranking> ReadRanking(const Json& list, const Place& place) {
   for (const Json& value : list) {
     const std::optional<uint32_t> expert = SmallNumber(value, kMostExperts - 1);
     if (!expert) {
-      return place.Refuse(fmt::format("entry {} is no expert's number, 0 to {}", ranking.size(),
-                                      kMostExperts - 1));
+      return place.Refuse(
+          fmt::format("entry {} is no expert's number, 0 to {}", ranking.size(), kMostExperts - 1));
     }
     if (!seen.insert(*expert).second) {
       return place.Refuse(fmt::format("expert {} is listed twice", *expert));
@@ -145,11 +144,11 @@ Result<Topic> ReadTopic(const Json& json, const Place& place) {
   for (const char* key : {"per_layer_top", "per_layer_domain_preferred"}) {
     const auto lists = json.find(key);
     if (lists == json.end()) continue;
-    RETURN_IF_ERROR(ForEachLayer(*lists, place.In(key),
-                                 [&](uint32_t layer, const Json& list, const Place& here) -> Status {
-                                   ASSIGN_OR_RETURN(topic.layers[layer], ReadRanking(list, here));
-                                   return Ok{};
-                                 }));
+    RETURN_IF_ERROR(ForEachLayer(
+        *lists, place.In(key), [&](uint32_t layer, const Json& list, const Place& here) -> Status {
+          ASSIGN_OR_RETURN(topic.layers[layer], ReadRanking(list, here));
+          return Ok{};
+        }));
     const Json total = json.value("total_slots", Json());
     topic.weight = total.is_number() ? total.get<double>() : 0;
     return topic;
@@ -168,8 +167,8 @@ void FlagRankings(const std::map<std::string, Topic>& topics, HeatMap& map) {
     }
     if (rows.empty()) continue;
     const Ranking& first = *rows.front();
-    const bool same = std::all_of(rows.begin(), rows.end(),
-                                  [&](const Ranking* row) { return *row == first; });
+    const bool same =
+        std::all_of(rows.begin(), rows.end(), [&](const Ranking* row) { return *row == first; });
     const bool counts_up = std::all_of(rows.begin(), rows.end(), [](const Ranking* row) {
       return std::is_sorted(row->begin(), row->end()) && row->back() == row->size() - 1;
     });
@@ -241,10 +240,9 @@ std::string Range(const auto& layers) {
 }
 
 Status CheckLayers(const HeatMap& map, const ExpertCounts& model) {
-  const bool same =
-      map.layers.size() == model.size() &&
-      std::equal(map.layers.begin(), map.layers.end(), model.begin(),
-                 [](const auto& a, const auto& b) { return a.first == b.first; });
+  const bool same = map.layers.size() == model.size() &&
+                    std::equal(map.layers.begin(), map.layers.end(), model.begin(),
+                               [](const auto& a, const auto& b) { return a.first == b.first; });
   if (!same) {
     return Misfit(fmt::format("{} with layers {} does not fit a model with layers {}", map.shape,
                               Range(map.layers), Range(model)));
@@ -285,9 +283,10 @@ Result<HeatMap> ParseHeatMap(std::string_view text, const std::string& name) {
   if (const auto domains = root.find("domains"); domains != root.end() && domains->is_object()) {
     return ReadTopics(root, *domains, place);
   }
-  return place.Refuse(fmt::format("it is neither an export of `moetierctl heat export` (\"format\": "
-                                  "\"{}\") nor a map of topics (\"domains\")",
-                                  kFormat));
+  return place.Refuse(
+      fmt::format("it is neither an export of `moetierctl heat export` (\"format\": "
+                  "\"{}\") nor a map of topics (\"domains\")",
+                  kFormat));
 }
 
 Result<std::map<uint32_t, std::vector<float>>> FitHeatMap(const HeatMap& map,

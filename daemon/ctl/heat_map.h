@@ -38,9 +38,9 @@ struct HeatMap {
 //   an export:       {"format": "moetier-heat", "version": 1, "fingerprint": HEX,
 //                     "layers": {"N": [heat, ...]}}
 //   a map of topics: {"domains": {TOPIC: {"per_layer_top" or "per_layer_domain_preferred":
-//                     {"N": [expert, ...]}}}}, each list the hottest first. It has no counts, so the
-//                     first of a list gets the most heat and each next one less; topics count by
-//                     their total_slots where all have them, else alike.
+//                     {"N": [expert, ...]}}}}, each list the hottest first. It has no counts, so
+//                     the first of a list gets the most heat and each next one less; topics count
+//                     by their total_slots where all have them, else alike.
 // `name` is for messages. kInvalidArgument, kBadShape says what is wrong and where.
 Result<HeatMap> ParseHeatMap(std::string_view text, const std::string& name);
 

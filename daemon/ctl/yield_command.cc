@@ -73,7 +73,8 @@ Result<Share> ChooseShare(const v1::PoolStatus& pool, const std::string& model) 
     if (share.model == model) return share;
     names += (names.empty() ? "" : ", ") + share.model;
   }
-  if (model.empty()) return Wrong(fmt::format("several models are loaded: name one of {} with --model", names));
+  if (model.empty())
+    return Wrong(fmt::format("several models are loaded: name one of {} with --model", names));
   return Wrong(fmt::format("model {} has no memory in pool {}; {} {}", model, pool.name(), names,
                            shares.size() == 1 ? "has" : "have"));
 }
@@ -100,9 +101,9 @@ ExitCode Yield(const YieldArguments& arguments, Bytes bytes, std::chrono::second
   const Result<Share> share = ChooseShare(*pool, arguments.model);
   if (!share) return ReportError(share.error());
   if (bytes >= share->bytes) {
-    return ReportError(Wrong(fmt::format("model {} has {} in pool {}, less than {} and what calls need",
-                                         share->model, FormatSize(share->bytes), arguments.pool,
-                                         FormatSize(bytes))));
+    return ReportError(Wrong(
+        fmt::format("model {} has {} in pool {}, less than {} and what calls need", share->model,
+                    FormatSize(share->bytes), arguments.pool, FormatSize(bytes))));
   }
   v1::SetBudgetRequest request;
   request.set_model(share->model);
@@ -130,7 +131,8 @@ ExitCode RunYield(const YieldArguments& arguments) {
   }
   const std::optional<std::chrono::seconds> time = ParseTime(arguments.time);
   if (!time) {
-    fmt::print(stderr, "moetierctl: --for {}: not {}\n", WithoutControls(arguments.time), kTimeForm);
+    fmt::print(stderr, "moetierctl: --for {}: not {}\n", WithoutControls(arguments.time),
+               kTimeForm);
     return ExitCode::kUsage;
   }
   return Yield(arguments, std::get<Bytes>(*budget), *time);
@@ -147,7 +149,8 @@ void AddYieldCommand(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--bytes", arguments->bytes, "How much less the model has, such as 2GiB")
       ->required();
   command->add_option("--for", arguments->time, "How long: " + std::string(kTimeForm))->required();
-  command->add_option("--model", arguments->model, "The loaded model; needed when there are several");
+  command->add_option("--model", arguments->model,
+                      "The loaded model; needed when there are several");
   AddJsonFlag(*command, arguments->json);
   command->callback([arguments, &exit_code] { exit_code = RunYield(*arguments); });
 }

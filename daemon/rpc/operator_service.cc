@@ -58,15 +58,16 @@ grpc::Status OperatorService::SetBudgetNow(const v1::SetBudgetRequest& request,
   const Result<ModelInfo> model = ChooseModel(context_.core, request.model());
   if (!model) return context_.Refuse(model.error(), {.field = "model"});
   if (request.pool() != 0) {
-    return context_.Refuse({ErrorCode::kInvalidArgument, Reason::kUnspecified,
-                            fmt::format("pool {}: only pool 0, ram0, has a budget", request.pool())},
-                           {.field = "pool"});
+    return context_.Refuse(
+        {ErrorCode::kInvalidArgument, Reason::kUnspecified,
+         fmt::format("pool {}: only pool 0, ram0, has a budget", request.pool())},
+        {.field = "pool"});
   }
   if (request.for_seconds() > kLongestHold) {
-    return context_.Refuse({ErrorCode::kInvalidArgument, Reason::kTooLarge,
-                            fmt::format("for_seconds {}: at most {}, a year", request.for_seconds(),
-                                        kLongestHold)},
-                           {.field = "for_seconds"});
+    return context_.Refuse(
+        {ErrorCode::kInvalidArgument, Reason::kTooLarge,
+         fmt::format("for_seconds {}: at most {}, a year", request.for_seconds(), kLongestHold)},
+        {.field = "for_seconds"});
   }
   std::optional<std::chrono::seconds> hold;
   if (request.for_seconds() != 0) hold = std::chrono::seconds(request.for_seconds());

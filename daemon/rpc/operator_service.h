@@ -7,7 +7,8 @@
 
 namespace moetier {
 
-// Status and heat at once; Pin, Unpin, Reload and SetBudget on their workers of the AdminDesk. Threads: gRPC's.
+// Status and heat at once; Pin, Unpin, Reload and SetBudget on their workers of the AdminDesk.
+// Threads: gRPC's.
 class OperatorService final : public v1::Operator::CallbackService {
  public:
   explicit OperatorService(ServiceContext& context) : context_(context), report_(context) {}

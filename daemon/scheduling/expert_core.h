@@ -132,7 +132,7 @@ class ExpertCore final : public DaemonCore {
   HeatKeeper heat_;
   const HeatLookup kept_heat_;
   spdlog::logger& log_;
-  Turns budget_turns_;  // before a load turn
+  Turns budget_turns_;                  // before a load turn
   std::map<ModelId, LentBudget> lent_;  // by turns
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;

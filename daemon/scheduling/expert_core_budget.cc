@@ -10,8 +10,8 @@
 namespace moetier {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAgain{5};   // at slots that calls still use
-constexpr std::chrono::seconds kTryAgain{60};        // to restore a budget that did not fit
+constexpr std::chrono::milliseconds kLookAgain{5};  // at slots that calls still use
+constexpr std::chrono::seconds kTryAgain{60};       // to restore a budget that did not fit
 
 using SlotRun = LayerExecutor::SlotRun;
 
@@ -71,8 +71,8 @@ void ExpertCore::RestoreBudget(ModelId id) {
     return;
   }
   log_.warn("model {}: its budget is not restored yet: {}", info->name, restored.error().message);
-  lent->second.task = tasks_.At(std::chrono::steady_clock::now() + kTryAgain,
-                                [this, id] { RestoreBudget(id); });
+  lent->second.task =
+      tasks_.At(std::chrono::steady_clock::now() + kTryAgain, [this, id] { RestoreBudget(id); });
 }
 
 std::optional<Bytes> ExpertCore::BudgetOf(ModelId id) {
@@ -94,11 +94,11 @@ Result<Bytes> ExpertCore::Resize(ModelId id, Bytes bytes) {
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     const uint32_t places = arena->Places(SizeClass{static_cast<uint8_t>(i)});
     if (plan.regions[i].slots > places) {
-      return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
-                   fmt::format("{} slots of {} are wanted, there are addresses for {} (fallback "
-                               "memory_growth:none); raise the limit of address space and restart",
-                               plan.regions[i].slots, FormatSize(plan.regions[i].slot_bytes),
-                               places)};
+      return Error{
+          ErrorCode::kExhausted, Reason::kMemoryLimit,
+          fmt::format("{} slots of {} are wanted, there are addresses for {} (fallback "
+                      "memory_growth:none); raise the limit of address space and restart",
+                      plan.regions[i].slots, FormatSize(plan.regions[i].slot_bytes), places)};
     }
     slots.push_back(plan.regions[i].slots);
   }
@@ -138,9 +138,9 @@ Status ExpertCore::TakeMissing(ModelId id, const std::vector<uint32_t>& slots, B
   const auto turn = load_turns_.Take([] { return true; });
   if (wanted > Bytes()) {
     ASSIGN_OR_RETURN(const MemoryLimits limits, ReadMemoryLimits(options_.arena.roots));
-    RETURN_IF_ERROR(CheckBudget(limits, {.what = "the larger budget",
-                                         .wanted = wanted,
-                                         .reserve = options_.arena.reserve}));
+    RETURN_IF_ERROR(CheckBudget(
+        limits,
+        {.what = "the larger budget", .wanted = wanted, .reserve = options_.arena.reserve}));
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     const Status taken = arena.Take(runs[i].size_class, runs[i].first, runs[i].count);

@@ -40,9 +40,8 @@ std::vector<ModelHeat> ExpertCore::CollectHeat() {
 
 Result<ModelHeat> ExpertCore::GetHeat(ModelId id) const {
   ModelHeat heat;
-  const bool there = executor_.WithModel(id, [&](const LoadedModel& model) {
-    heat = model.heat->Read(model.store->fingerprint());
-  });
+  const bool there = executor_.WithModel(
+      id, [&](const LoadedModel& model) { heat = model.heat->Read(model.store->fingerprint()); });
   if (!there) return GoneModel();
   return heat;
 }

@@ -18,10 +18,11 @@ Status CheckPinsFit(const LoadedModel& model, size_t size_class, uint32_t slots)
   const uint32_t pinned = model.pinned[size_class];
   const uint32_t needed = pinned == 0 ? 0 : pinned + 2 * model.geometry->top_k;
   if (slots >= needed) return Ok{};
-  return Error{ErrorCode::kExhausted, Reason::kNoRoom,
-               fmt::format("{} slots of the size class would be left, {} are pinned and {} are kept "
-                           "for calls; unpin {} or leave a larger budget",
-                           slots, pinned, needed - pinned, needed - slots)};
+  return Error{
+      ErrorCode::kExhausted, Reason::kNoRoom,
+      fmt::format("{} slots of the size class would be left, {} are pinned and {} are kept "
+                  "for calls; unpin {} or leave a larger budget",
+                  slots, pinned, needed - pinned, needed - slots)};
 }
 
 }  // namespace
@@ -55,8 +56,7 @@ LayerExecutor::SlotUse LayerExecutor::TakeRetired(ModelId id) {
 void LayerExecutor::RestoreSlots(ModelId id, const std::vector<SlotRun>& runs, Bytes budget) {
   WithModel(id, [&](LoadedModel& model) {
     for (const SlotRun& run : runs) {
-      Step(model, run.size_class,
-           moetier::RestoreSlots{.first = run.first, .count = run.count});
+      Step(model, run.size_class, moetier::RestoreSlots{.first = run.first, .count = run.count});
     }
     model.budget = budget;
   });

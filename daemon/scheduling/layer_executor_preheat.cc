@@ -1,6 +1,7 @@
 // LayerExecutor's preheating: the hottest experts are read into free slots while calls are served.
 
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "base/text_size.h"
@@ -11,6 +12,12 @@ namespace {
 
 // Enough to keep a drive busy at record sizes; the reader serves calls' reads before these.
 constexpr size_t kPreheatReads = 16;
+
+// The heat policy orders what is admitted hot by the very heat that it is read in the order of.
+// Under the others what is read first must be missed last: each next one enters colder.
+Admission AdmissionUnder(std::string_view policy) {
+  return policy.starts_with("heat") ? Admission::kHot : Admission::kCold;
+}
 
 }  // namespace
 
@@ -59,7 +66,12 @@ void LayerExecutor::ContinuePreheat(LoadedModel& model) {
     if (ledger.counts().waiting_waves > 0) return;  // calls have the room that there is
     ++preheat.next;
     const bool wanted = ledger.StateOf(key) == SlotState::kAbsent && !ledger.IsQuarantined(key);
-    if (wanted) Step(model, size_class, Prefetch{.key = key, .room = PrefetchRoom::kFreeSlots});
+    if (wanted) {
+      Step(model, size_class,
+           Prefetch{.key = key,
+                    .room = PrefetchRoom::kFreeSlots,
+                    .admission = AdmissionUnder(ledger.policy_name())});
+    }
     if (wanted && ledger.StateOf(key) == SlotState::kLoading) {
       preheat.reading.insert(key);
     } else {

@@ -31,7 +31,8 @@ constexpr double kPriorTokens = 128;
 
 double PriorScale(const ModelHeat& heat, const ModelGeometry& geometry) {
   double sum = 0;
-  for (const LayerHeat& layer : heat.layers) sum += std::reduce(layer.heat.begin(), layer.heat.end(), 0.0);
+  for (const LayerHeat& layer : heat.layers)
+    sum += std::reduce(layer.heat.begin(), layer.heat.end(), 0.0);
   const double most =
       kPriorTokens * static_cast<double>(geometry.top_k) * static_cast<double>(heat.layers.size());
   return sum > most ? most / sum : 1;

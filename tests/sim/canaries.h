@@ -43,7 +43,8 @@ inline constexpr Canary kAllCanaries[] = {
     Canary::kPrefetchTakesReservedSlot,
     Canary::kPrefetchPassesWaitingWave,
     Canary::kLateJoinerNotTold,
-    Canary::kPromotionLost, Canary::kRetiredSlotUsed,
+    Canary::kPromotionLost,
+    Canary::kRetiredSlotUsed,
 };
 
 std::string_view CanaryName(Canary canary);

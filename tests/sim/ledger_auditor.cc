@@ -221,9 +221,9 @@ void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledg
   const LedgerCounts counts = ledger.counts();
   if (seen.free + seen.loading + seen.resident + seen.draining + seen.retired !=
           ledger.place_count() ||
-      std::tie(seen.free, seen.loading, seen.resident, seen.draining, seen.retired, seen.reserved) !=
-          std::tie(counts.free, counts.loading, counts.resident, counts.draining, counts.retired,
-                   counts.reserved)) {
+      std::tie(seen.free, seen.loading, seen.resident, seen.draining, seen.retired,
+               seen.reserved) != std::tie(counts.free, counts.loading, counts.resident,
+                                          counts.draining, counts.retired, counts.reserved)) {
     Report("the counts are not those of the slots");
   }
 }

@@ -31,7 +31,7 @@ class LedgerWorld {
   // What one size class of this world allows, so that progress is always possible.
   struct ClassLimits {
     std::vector<ExpertKey> keys;
-    uint32_t slots = 0;   // all of them, retired or not
+    uint32_t slots = 0;  // all of them, retired or not
     uint32_t largest_wave = 0;
     uint32_t most_held = 0;  // keys of held waves; the limit less the largest wave
     uint32_t held = 0;

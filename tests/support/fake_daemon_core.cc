@@ -316,8 +316,8 @@ Status FakeDaemonCore::AwaitPreheat(ModelId /*model*/, const ProgressListener& l
 
 Result<Bytes> FakeDaemonCore::SetBudget(ModelId model, Bytes bytes,
                                         std::optional<std::chrono::seconds> hold) {
-  RETURN_IF_ERROR(AdminCall(fmt::format("budget {} {} {}", Raw(model), bytes.count(),
-                                        hold ? hold->count() : 0)));
+  RETURN_IF_ERROR(AdminCall(
+      fmt::format("budget {} {} {}", Raw(model), bytes.count(), hold ? hold->count() : 0)));
   return bytes;
 }
 

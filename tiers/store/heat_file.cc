@@ -129,9 +129,8 @@ HeatFolder::Found HeatFolder::Load(uint64_t fingerprint, const ModelGeometry& ge
   if (!bytes && bytes.error().reason != Reason::kTooLarge) return unread(bytes.error());
   Result<ModelHeat> heat = bytes ? ParseHeat(*bytes) : Result<ModelHeat>(bytes.error());
   if (heat && heat->fingerprint != fingerprint) {
-    heat = Wrong(Reason::kBadShape,
-                 fmt::format("it is of the model {:016x}, not of {:016x}", heat->fingerprint,
-                             fingerprint));
+    heat = Wrong(Reason::kBadShape, fmt::format("it is of the model {:016x}, not of {:016x}",
+                                                heat->fingerprint, fingerprint));
   }
   if (heat) {
     if (const Status fits = CheckHeat(*heat, geometry); !fits) heat = fits.error();
@@ -140,9 +139,9 @@ HeatFolder::Found HeatFolder::Load(uint64_t fingerprint, const ModelGeometry& ge
   const std::string aside = path + ".damaged";
   const Status moved = files_.Rename(path, aside);
   return {.heat = {},
-          .warning = fmt::format("heat file {} is damaged: {}; {}, and the model starts without heat",
-                                 path, heat.error().message,
-                                 moved ? "it is kept as " + aside : moved.error().message)};
+          .warning = fmt::format(
+              "heat file {} is damaged: {}; {}, and the model starts without heat", path,
+              heat.error().message, moved ? "it is kept as " + aside : moved.error().message)};
 }
 
 }  // namespace moetier

@@ -38,8 +38,9 @@ class HeatFolder {
   Status Save(const ModelHeat& heat);
 
   struct Found {
-    std::optional<ModelHeat> heat;       // none when there is no file, or no good one
-    std::optional<std::string> warning;  // a file that is not this model's heat, and where it is now
+    std::optional<ModelHeat> heat;  // none when there is no file, or no good one
+    std::optional<std::string>
+        warning;  // a file that is not this model's heat, and where it is now
   };
   // A damaged or wrong file is moved aside, to NAME.damaged, so that it is neither used nor lost.
   Found Load(uint64_t fingerprint, const ModelGeometry& geometry);

@@ -47,8 +47,8 @@ std::vector<ExpertKey> HottestFirst(const ModelHeat& heat, ModelId model) {
   for (const LayerHeat& layer : heat.layers) {
     for (size_t expert = 0; expert < layer.heat.size(); ++expert) {
       if (layer.heat[expert] <= 0) continue;
-      hot.push_back({layer.heat[expert],
-                     {model, layer.layer, ExpertIndex{static_cast<uint16_t>(expert)}}});
+      hot.push_back(
+          {layer.heat[expert], {model, layer.layer, ExpertIndex{static_cast<uint16_t>(expert)}}});
     }
   }
   std::sort(hot.begin(), hot.end(), [](const auto& a, const auto& b) {

@@ -40,9 +40,8 @@ std::vector<uint32_t> RankingOf(const std::map<uint32_t, std::vector<float>>& he
   for (uint32_t i = 0; i < heats.at(layer).size(); ++i) {
     if (heats.at(layer)[i] > 0) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return heats.at(layer)[a] > heats.at(layer)[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return heats.at(layer)[a] > heats.at(layer)[b]; });
   return order;
 }
 
@@ -120,8 +119,8 @@ TEST_CASE("heat map: a map of topics of other layers or experts is refused with 
              Catch::Contains("blk.0: a map of topics names expert 7, the model has 4"));
   CHECK_THAT(FitHeatMap(map, {{1, 8}, {3, 8}}, 1).error().message,
              Catch::Contains("2 (blk.0 to blk.3)"));
-  const HeatMap said = Parse(
-      Topics("per_layer_top", "[7, 1]", "[2, 3]", R"("num_layers": 2, "num_experts": 16, )"));
+  const HeatMap said =
+      Parse(Topics("per_layer_top", "[7, 1]", "[2, 3]", R"("num_layers": 2, "num_experts": 16, )"));
   CHECK_THAT(FitHeatMap(said, kModel, 1).error().message,
              Catch::Contains("16 experts a layer does not fit one with 8"));
 }

@@ -83,9 +83,8 @@ TEST_CASE("BuildModel: a budget above the model's bytes is all of it", "[schedul
 
 TEST_CASE("BuildModel: a GGUF file in the place of a store is told what to do", "[scheduling]") {
   DemoStore demo;
-  const Result<std::unique_ptr<LoadedModel>> refused =
-      BuildModel({.name = "demo", .directory = kDemo}, ModelId{1}, ArenaOptions{}, NoHeat(),
-                 demo.reader);
+  const Result<std::unique_ptr<LoadedModel>> refused = BuildModel(
+      {.name = "demo", .directory = kDemo}, ModelId{1}, ArenaOptions{}, NoHeat(), demo.reader);
   REQUIRE(!refused.has_value());
   CHECK(refused.error().message.find("moetierctl import") != std::string::npos);
 }

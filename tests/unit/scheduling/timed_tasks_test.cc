@@ -36,9 +36,8 @@ TEST_CASE("TimedTasks: what is dropped does not run, and a task may add the next
   const TimePoint now = steady_clock::now();
   const TimedTasks::TaskId dropped = tasks.At(now + milliseconds(20), [&] { ran = true; });
   tasks.Drop(dropped);
-  tasks.At(now, [&] {
-    tasks.At(steady_clock::now() + milliseconds(40), [&] { done.set_value(); });
-  });
+  tasks.At(now,
+           [&] { tasks.At(steady_clock::now() + milliseconds(40), [&] { done.set_value(); }); });
   REQUIRE(done.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
   tasks.Stop();
   CHECK_FALSE(ran);

@@ -45,7 +45,8 @@ TEST_CASE("HeatFolder: a load finds what was saved last", "[store]") {
   CHECK_FALSE(found.warning.has_value());
 }
 
-TEST_CASE("HeatFolder: a model that nothing was saved of starts without heat, and no word", "[store]") {
+TEST_CASE("HeatFolder: a model that nothing was saved of starts without heat, and no word",
+          "[store]") {
   Folder at;
   const HeatFolder::Found found = at.folder.Load(kFingerprint, Geometry());
   CHECK_FALSE(found.heat.has_value());
@@ -74,7 +75,8 @@ TEST_CASE("HeatFolder: a power loss at any moment of a save leaves the old heat 
   }
 }
 
-TEST_CASE("HeatFolder: every damaged byte is noticed, named, and the file is kept aside", "[store]") {
+TEST_CASE("HeatFolder: every damaged byte is noticed, named, and the file is kept aside",
+          "[store]") {
   const size_t size = SerializeHeat(Heat(1)).size();
   for (size_t byte = 0; byte < size; ++byte) {
     Folder at;
@@ -99,7 +101,8 @@ TEST_CASE("HeatFolder: the heat of other layers, experts or another model is not
   other.layers[1].experts = 4;
   const HeatFolder::Found found = at.folder.Load(kFingerprint, other);
   CHECK_FALSE(found.heat.has_value());
-  CHECK_THAT(found.warning.value(), Catch::Contains("blk.4: the heat has 3 experts, the model has 4"));
+  CHECK_THAT(found.warning.value(),
+             Catch::Contains("blk.4: the heat has 3 experts, the model has 4"));
 
   REQUIRE(at.folder.Save(Heat(1)).has_value());
   REQUIRE(at.files.Rename(kPath, "/state/heat/0000000000005678.heat").has_value());
