@@ -49,6 +49,7 @@ struct ModelConfig {
   std::optional<MemoryBudget> vram = Percent{100};  // none: no experts on the device
   std::string vram_policy = "lru";
   VramAdmissionChoice vram_admission = VramAdmissionChoice::kAlways;
+  bool preheat = true;  // the experts that were hot before are loaded into free memory
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

@@ -18,6 +18,8 @@ constexpr std::array<std::pair<std::string_view, ExactMode>, 1> kExactChoices = 
 constexpr std::array<std::pair<std::string_view, VramAdmissionChoice>, 2> kAdmissionChoices = {
     {{"always", VramAdmissionChoice::kAlways},
      {"second_touch", VramAdmissionChoice::kSecondTouch}}};
+constexpr std::array<std::pair<std::string_view, bool>, 2> kSwitch = {
+    {{"on", true}, {"off", false}}};
 constexpr std::array<std::pair<std::string_view, ArenaKind>, 2> kArenaChoices = {
     {{"private", ArenaKind::kPrivate}, {"shared", ArenaKind::kShared}}};
 
@@ -125,14 +127,15 @@ Status ReadModel(const ConfigNode& node, const ConfigPlace& place, DaemonConfig&
       ConfigField{"vram_policy", Into(model.vram_policy, "a policy", ParsePolicy)},
       ConfigField{"vram_admission",
                   Choice<VramAdmissionChoice>(model.vram_admission, kAdmissionChoices)},
+      ConfigField{"preheat", Choice<bool>(model.preheat, kSwitch)},
   };
   RETURN_IF_ERROR(ReadMap(node, place, fields));
   for (const auto& [key, value] : {std::pair{"name", &model.name}, {"path", &model.path}}) {
     if (value->empty()) {
       return place.Refuse(fmt::format("`{}` is missing", key),
                           "name and path, and what is "
-                          "optional: ram, policy, verify_on_landing, exact, vram, vram_policy, "
-                          "vram_admission");
+                          "optional: ram, policy, verify_on_landing, exact, preheat, vram, "
+                          "vram_policy, vram_admission");
     }
   }
   const auto twin = std::ranges::find(config.models, model.name, &ModelConfig::name);

@@ -116,6 +116,7 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   }
   options.executor.max_queued_calls = config.limits.queue;
   options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
+  options.heat.directory = config.state_directory + "/heat";
   return options;
 }
 
@@ -129,6 +130,7 @@ ModelOptions ModelOptionsFor(const ModelConfig& model) {
   options.vram = model.vram;
   options.vram_policy = model.vram_policy;
   options.vram_admission = AdmissionFor(model.vram_admission);
+  options.preheat = model.preheat;
   return options;
 }
 

@@ -128,6 +128,17 @@ void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
   });
 }
 
+bool LayerExecutor::WithModel(ModelId id, const std::function<void(LoadedModel&)>& visit) {
+  bool visited = false;
+  RunOnThread([&] {
+    const auto found = models_.find(id);
+    if (found == models_.end() || found->second->removed) return;
+    visit(*found->second);
+    visited = true;
+  });
+  return visited;
+}
+
 void LayerExecutor::OnLoad(LoadDone done) { mailbox_.Send(Landed{std::move(done), clock_.Now()}); }
 
 void LayerExecutor::RunOnThread(const std::function<void()>& run) {
@@ -154,6 +165,7 @@ void LayerExecutor::Loop() {
     AnswerEarly();
     Admit();
     AdvanceChanged();
+    ContinuePreheats();
     SubmitToDevice();
     ReadAhead();
     if (ComputeSome() || !changed_.empty()) continue;
@@ -252,6 +264,8 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   active.started = clock_.Now();
   for (PendingCall& pending : active.batch.calls()) {
     pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
+    model.heat->NextRequest();
+    rows_in_play_[pending.call.session] += pending.call.rows;
   }
   Foresee(active.batch.calls(), model);
   changed_.push_back(id);
@@ -283,6 +297,7 @@ void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
       active_.erase(id);
       return;
     }
+    NoteHeat(active);
     active.unfinished = static_cast<uint32_t>(active.batch.experts().size());
     active.asks.resize(active.unfinished);
     std::iota(active.asks.begin(), active.asks.end(), 0);
@@ -291,6 +306,12 @@ void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
     active.first_retry = static_cast<uint32_t>(active.asks.size());
   }
   AskForWaves(id, active);
+}
+
+void LayerExecutor::NoteHeat(const ActiveBatch& active) {
+  for (const LayerBatch::PickedExpert& expert : active.batch.experts()) {
+    active.model.heat->Add(expert.key.layer, expert.key.expert, expert.heat);
+  }
 }
 
 void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
@@ -386,6 +407,7 @@ void LayerExecutor::Answer(ActiveBatch& active) {
     timing.total_us = Microseconds(now - pending.call.received);
     timing.read_wait_us =
         Microseconds(now - active.started - active.planned - active.computed - active.combined);
+    LeavePlay(pending.call);
     LayerOutput& output = pending.output;
     if (!active.model.planning) {
       output.lanes = {{.lane = 0, .experts = output.hits + output.in_flight + output.misses}};

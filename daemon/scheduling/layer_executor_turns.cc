@@ -5,19 +5,31 @@
 #include "daemon/scheduling/layer_executor.h"
 
 namespace moetier {
+namespace {
 
-// The oldest call of the session that is due first, among those that may begin another batch.
+// Rows of one session in play at a time, but for one larger call: enough to keep reads and kernels
+// busy, and little enough that another session's call is soon begun.
+constexpr uint32_t kSessionRows = 8 * LayerBatch::kPieceRows;
+
+}  // namespace
+
+// The oldest call of the session that is due first, among those that have not their share of rows
+// in play; none when all have.
 std::deque<PendingCall>::iterator LayerExecutor::NextCall() {
   auto next = queue_.end();
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const SessionId session = it->call.session;
     if (next != queue_.end() && turns_.Due(session) >= turns_.Due(next->call.session)) continue;
-    const auto begun = std::ranges::count_if(active_, [session](const auto& entry) {
-      return entry.second.batch.calls().front().call.session == session;
-    });
-    if (static_cast<uint32_t>(begun) < options_.max_session_batches) next = it;
+    const auto playing = rows_in_play_.find(session);
+    if (playing == rows_in_play_.end() || playing->second < kSessionRows) next = it;
   }
   return next;
+}
+
+void LayerExecutor::LeavePlay(const LayerCall& call) {
+  const auto session = rows_in_play_.find(call.session);
+  session->second -= call.rows;
+  if (session->second == 0) rows_in_play_.erase(session);
 }
 
 // Of the batches that have something to compute, that whose sessions are due first.

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fallback.h"
@@ -13,9 +14,11 @@
 #include "base/result.h"
 #include "daemon/scheduling/layer_record.h"
 #include "daemon/scheduling/model_planning.h"
+#include "daemon/scheduling/preheat.h"
 #include "daemon/scheduling/router_predictor.h"
 #include "daemon/scheduling/vram_pool.h"
 #include "tiers/arena.h"
+#include "tiers/heat_book.h"
 #include "tiers/nvme/record_reader.h"
 #include "tiers/residency_ledger.h"
 #include "tiers/store/expert_store.h"
@@ -45,8 +48,12 @@ struct LoadedModel {
   std::unique_ptr<VramPool> vram;                         // null: no slots on a device
   std::unique_ptr<ModelPlanning> planning;                // null: there is no device to plan for
   std::shared_ptr<const RouterPredictor> router;  // null: none. Shared with guesses under way
+  std::unique_ptr<HeatBook> heat;
+  Preheat preheat;
+  bool preheats = true;  // free slots are filled with the hottest experts
 
   Bytes budget;
+  std::vector<std::pair<SizeClass, SlotIndex>> retired;  // slots whose memory may be given back
   std::vector<std::string> warnings;
   std::vector<Fallback> fallbacks;  // of its store; the arena knows its own
 

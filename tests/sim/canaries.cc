@@ -325,6 +325,20 @@ class PromotionLost final : public LedgerPort {
   }
 };
 
+// Slots beyond the limit are used on, though their memory goes back.
+class RetiredSlotUsed final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto* retired = std::get_if<SlotRetired>(&out[i]);
+      if (retired == nullptr) continue;
+      LedgerPort::Step(size_class, RestoreSlots{.first = retired->slot, .count = 1}, out);
+    }
+  }
+};
+
 }  // namespace
 
 std::string_view CanaryName(Canary canary) {
@@ -361,6 +375,8 @@ std::string_view CanaryName(Canary canary) {
       return "promotion lost";
     case Canary::kCopiedSlotReused:
       return "copied slot reused";
+    case Canary::kRetiredSlotUsed:
+      return "retired slot used";
   }
   return "unknown";
 }
@@ -400,6 +416,8 @@ std::unique_ptr<LedgerPort> MakePort(Canary canary,
       return std::make_unique<PromotionLost>(std::move(ledgers));
     case Canary::kCopiedSlotReused:
       return std::make_unique<CopiedSlotReused>(std::move(ledgers));
+    case Canary::kRetiredSlotUsed:
+      return std::make_unique<RetiredSlotUsed>(std::move(ledgers));
   }
   return std::make_unique<LedgerPort>(std::move(ledgers));
 }

@@ -27,6 +27,7 @@ enum class Canary : uint8_t {
   kLateJoinerNotTold,
   kPromotionLost,
   kCopiedSlotReused,
+  kRetiredSlotUsed,
 };
 
 inline constexpr Canary kAllCanaries[] = {
@@ -45,6 +46,7 @@ inline constexpr Canary kAllCanaries[] = {
     Canary::kLateJoinerNotTold,
     Canary::kPromotionLost,
     Canary::kCopiedSlotReused,
+    Canary::kRetiredSlotUsed,
 };
 
 std::string_view CanaryName(Canary canary);

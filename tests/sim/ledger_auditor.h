@@ -54,9 +54,11 @@ class LedgerAuditor {
     auto& copies = copies_[size_class];
     copies.erase(copies.find(key));
   }
+  void Restored(SizeClass size_class, SlotIndex slot);  // before the step
 
   // Commands of the step, one by one, before they are obeyed.
   void Started(SizeClass size_class, const StartRead& start);
+  void Retired(SizeClass size_class, SlotIndex slot);
   void Answered(const KeyReady& ready);
   void Answered(const KeyFailed& failed);
 
@@ -92,6 +94,7 @@ class LedgerAuditor {
   const Scope scope_;
   Waves waves_;
   std::map<SizeClass, std::multimap<ExpertKey, SlotIndex>> copies_;  // under way
+  std::set<std::pair<SizeClass, SlotIndex>> retired_;
   std::set<ExpertKey> failed_;           // keys that failed once at least
   std::optional<ExpertKey> guessed_;     // in this step
   std::optional<WaveId> last_answered_;  // of this step, the newest wave

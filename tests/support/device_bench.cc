@@ -52,7 +52,7 @@ DeviceBench::DeviceBench(const Options& options)
   load.vram_admission = options.admission;
   OpenedStore store{.store = model.MakeStore(), .files = std::span(&file, 1), .fallbacks = {}};
   std::unique_ptr<LoadedModel> loaded =
-      BuildModelOver(std::move(store), load, id, {}, reader).value();
+      BuildModelOver(std::move(store), load, id, {}, {}, reader).value();
   UseDevice(load, device, *loaded);
   executor.AddModel(std::move(loaded));
 }

@@ -26,12 +26,9 @@ class ExecutorBench {
   using Answer = std::future<Result<LayerOutput>>;
 
   ExecutorBench(uint32_t slots, FakeRecordReader::Delivery delivery,
-                const std::string& policy = "lru", uint32_t session_batches = 4)
+                const std::string& policy = "lru")
       : lane({.workers = 2}, kernels),
-        executor({.max_queued_calls = 64,
-                  .max_active_batches = 4,
-                  .max_session_batches = session_batches},
-                 clock, log, lane),
+        executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, log, lane),
         loader(executor),
         reader({.delivery = delivery}, loader) {
     loader.set_reader(&reader);
@@ -59,6 +56,7 @@ class ExecutorBench {
     loaded->geometry = std::make_shared<const ModelGeometry>(model.geometry());
     loaded->store = model.MakeStore();
     loaded->files = {file};
+    loaded->heat = std::make_unique<HeatBook>(model.geometry());
     Bytes budget;
     for (const SizeClassGeometry& each : model.geometry().size_classes) {
       budget += each.slot_bytes * slots;

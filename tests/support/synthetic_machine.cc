@@ -40,7 +40,7 @@ SyntheticMachine::SyntheticMachine(const SyntheticModel::Options& model, uint32_
                              .directory = "",
                              .ram = Percent{static_cast<double>(ram_percent)},
                              .policy = policy};
-  auto loaded = BuildModelOver(std::move(open), options, kModel, {}, reader_);
+  auto loaded = BuildModelOver(std::move(open), options, kModel, {}, {}, reader_);
   MOE_CHECK(loaded.has_value(), "{}", loaded.error().message);
   executor_.AddModel(std::move(loaded).value());
 }

@@ -65,7 +65,7 @@ class Foreseeing {
       budget += each.slot_bytes * (each.records * slots / 16);
     }
     options.ram = budget;
-    auto loaded = BuildModelOver(std::move(open), options, kModel, {}, reader).value();
+    auto loaded = BuildModelOver(std::move(open), options, kModel, {}, {}, reader).value();
     loaded->router = Router();
     return loaded;
   }

@@ -44,7 +44,7 @@ TEST_CASE(
 
 TEST_CASE("LayerExecutor: one row of a session does not wait for all that another has asked for",
           "[scheduling]") {
-  Bench bench(16, kThread, "lru", 2);
+  Bench bench(16, kThread);
   std::vector<LayerCall> calls;
   std::vector<Bench::Answer> answers;
   for (uint64_t i = 0; i < 20; ++i) {
