@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/file_io.h"
+#include "base/unique_fd.h"
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/daemon_channel.h"
 #include "daemon/ctl/heat_map.h"

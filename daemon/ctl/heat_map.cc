@@ -167,13 +167,15 @@ void FlagRankings(const std::map<std::string, Topic>& topics, HeatMap& map) {
     }
     if (rows.empty()) continue;
     const Ranking& first = *rows.front();
+    size_t longest = 0;
+    for (const Ranking* row : rows) longest = std::max(longest, row->size());
     const bool same =
         std::all_of(rows.begin(), rows.end(), [&](const Ranking* row) { return *row == first; });
     const bool counts_up = std::all_of(rows.begin(), rows.end(), [](const Ranking* row) {
       return std::is_sorted(row->begin(), row->end()) && row->back() == row->size() - 1;
     });
     if (counts_up) {
-      map.suspect.push_back(fmt::format("blk.{}: the list is just 0 to {}", layer, first.back()));
+      map.suspect.push_back(fmt::format("blk.{}: the list is just 0 to {}", layer, longest - 1));
     } else if (same && rows.size() > 1) {
       map.suspect.push_back(fmt::format("blk.{}: the same {} experts in all {} topics", layer,
                                         first.size(), rows.size()));

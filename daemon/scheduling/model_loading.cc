@@ -133,7 +133,8 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   const ArenaPlan& plan = *planned;
   if (plan.warning) model->warnings.push_back(fmt::format("{}: {}", arena.what, *plan.warning));
   model->heat = std::make_unique<HeatBook>(geometry);
-  HeatFolder::Found kept = heat(model->store->fingerprint(), geometry);
+  HeatFolder::Found kept;
+  if (heat) kept = heat(model->store->fingerprint(), geometry);
   if (kept.warning) {
     model->warnings.push_back(fmt::format("model {}: {}", model->name, *kept.warning));
   }

@@ -35,7 +35,7 @@ struct ModelOptions {
   VramAdmission vram_admission = VramAdmission::kAlways;
 };
 
-// The heat that was kept of a model, if any; it fits the geometry.
+// The heat that was kept of a model, if any; it fits the geometry. An empty function knows none.
 using HeatLookup =
     std::function<HeatFolder::Found(uint64_t fingerprint, const ModelGeometry& geometry)>;
 
