@@ -143,7 +143,7 @@ Result<std::unique_ptr<Arena>> Arena::Create(const ArenaPlan& plan, const ArenaO
   // Pages of the hugetlb pool are set aside already and count in neither limit.
   if (!IsHugetlb(arena->pages_)) {
     RETURN_IF_ERROR(CheckBudget(limits, {.what = options.what,
-                                         .wanted = Bytes(arena->size_),
+                                         .wanted = arena->size(),
                                          .reserve = options.reserve,
                                          .least = plan.least}));
   }
@@ -166,111 +166,242 @@ Result<std::unique_ptr<Arena>> Arena::Create(const ArenaPlan& plan, const ArenaO
 Arena::~Arena() {
   if (reservation_ == nullptr) return;
   const int failed = ::munmap(reservation_, reservation_size_);
-  MOE_CHECK(failed == 0, "unmap an arena of {} bytes: errno {}", size_, errno);
+  MOE_CHECK(failed == 0, "unmap an arena of {} bytes: errno {}", size_.load(), errno);
 }
 
-// Tries page sizes from the one asked for downwards; each is mapped in the middle of a larger
-// inaccessible reservation, so that an overrun faults and no neighbour merges with the block.
-Status Arena::Map(const ArenaOptions& options) {
-  const uint64_t total = plan_.total.count();
-  const size_t margin = PageBytes(options.pages);
-  if (total > SIZE_MAX / 2 - 4 * kGiantPage) return MapError(options.what, total, ENOMEM);
-  reservation_size_ = AlignUp(total, margin) + 3 * margin;
+// An inaccessible run of addresses with a `margin` of them on either side at least, so that an
+// overrun faults and no neighbour merges with a part; null when the host refuses.
+std::byte* Arena::Reserve(size_t size, size_t margin) {
+  if (size > SIZE_MAX / 2 - 4 * kGiantPage) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  reservation_size_ = AlignUp(size, margin) + 3 * margin;
   void* reservation = ::mmap(nullptr, reservation_size_, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reservation == MAP_FAILED) return MapError(options.what, reservation_size_, errno);
+  if (reservation == MAP_FAILED) return nullptr;
   reservation_ = reservation;
   const auto start = reinterpret_cast<uintptr_t>(reservation);
-  auto* const aligned = static_cast<std::byte*>(reservation) + (AlignUp(start + 1, margin) - start);
+  return static_cast<std::byte*>(reservation) + (AlignUp(start + 1, margin) - start);
+}
 
-  for (pages_ = options.pages;; pages_ = static_cast<PageSize>(static_cast<int>(pages_) + 1)) {
-    size_ = AlignUp(total, IsHugetlb(pages_) ? PageBytes(pages_) : kSmallPage);
-    void* block = ::mmap(aligned, size_, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | HugetlbFlags(pages_), -1, 0);
-    if (block != MAP_FAILED) break;
-    if (!IsHugetlb(pages_)) return MapError(options.what, size_, errno);
-    const bool giant = pages_ == PageSize::k1GiB;
-    fallbacks_.push_back(
-        {giant ? "memory_pages:2MiB" : "memory_pages:transparent",
-         fmt::format("map {} in pages of {}: {}; raise {}", FormatSize(Bytes(size_)),
-                     giant ? "1 GiB" : "2 MiB", ErrnoText(errno),
-                     giant ? "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
-                           : "vm.nr_hugepages")});
+// A slot a record has its addresses. Regions stand at large pages, with one between them.
+bool Arena::ReserveWide(const ArenaOptions& options) {
+  if (IsHugetlb(options.pages)) return false;
+  uint64_t offset = 0;
+  std::vector<Region> regions;
+  for (const ArenaRegion& region : plan_.regions) {
+    const uint32_t places = std::max(region.slots, region.records);
+    const uint64_t bytes = region.slot_bytes.count();
+    if (bytes > 0 && places > (SIZE_MAX / 4 - offset) / bytes) return false;
+    grows_ |= places > region.slots;
+    regions.push_back({offset, bytes, places});
+    offset = AlignUp(offset + bytes * places, kLargePage) + kLargePage;
   }
-  base_ = aligned;
+  base_ = Reserve(offset, kLargePage);
+  if (base_ == nullptr) return false;
+  regions_ = std::move(regions);
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const size_t size = regions_[i].slot_bytes * plan_.regions[i].slots;
+    if (size > 0) parts_.push_back({base_ + regions_[i].offset, size});
+  }
+  return true;
+}
+
+// The plan's slots have theirs, one region behind the other.
+Status Arena::ReserveClose(const ArenaOptions& options) {
+  grows_ = false;
+  base_ = Reserve(plan_.total.count(), PageBytes(options.pages));
+  if (base_ == nullptr) return MapError(options.what, plan_.total.count(), errno);
+  for (const ArenaRegion& region : plan_.regions) {
+    regions_.push_back({region.offset, region.slot_bytes.count(), region.slots});
+  }
+  parts_.push_back({base_, plan_.total.count()});
+  return Ok{};
+}
+
+Status Arena::Map(const ArenaOptions& options) {
+  if (!ReserveWide(options)) {
+    const bool wanted = grows_;
+    const int error = errno;
+    RETURN_IF_ERROR(ReserveClose(options));
+    if (wanted) {
+      fallbacks_.push_back(
+          {"memory_growth:none",
+           fmt::format("addresses for all of the model's experts: {}; the budget cannot be raised "
+                       "above {} while the model is loaded",
+                       ErrnoText(error), FormatSize(plan_.total))});
+    }
+  }
+  return MapParts(options);
+}
+
+// Tries page sizes from the one asked for downwards.
+Status Arena::MapParts(const ArenaOptions& options) {
+  pages_ = options.pages;
+  for (Part& part : parts_) {
+    const size_t bytes = part.size;
+    for (;; pages_ = static_cast<PageSize>(static_cast<int>(pages_) + 1)) {
+      part.size = AlignUp(bytes, IsHugetlb(pages_) ? PageBytes(pages_) : kSmallPage);
+      void* block = ::mmap(part.begin, part.size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | HugetlbFlags(pages_), -1, 0);
+      if (block != MAP_FAILED) break;
+      if (!IsHugetlb(pages_)) return MapError(options.what, part.size, errno);
+      const bool giant = pages_ == PageSize::k1GiB;
+      fallbacks_.push_back(
+          {giant ? "memory_pages:2MiB" : "memory_pages:transparent",
+           fmt::format("map {} in pages of {}: {}; raise {}", FormatSize(Bytes(part.size)),
+                       giant ? "1 GiB" : "2 MiB", ErrnoText(errno),
+                       giant ? "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
+                             : "vm.nr_hugepages")});
+    }
+    size_ += part.size;
+  }
+  for (const Part& part : parts_) UsePages(part.begin, part.size);
+  return Ok{};
+}
+
+void Arena::UsePages(std::byte* begin, size_t size) {
   // A child that forks would copy every page it touches; a core dump would write the whole arena.
-  ::madvise(base_, size_, MADV_DONTFORK);
-  ::madvise(base_, size_, MADV_DONTDUMP);
-  if (pages_ == PageSize::kTransparent && ::madvise(base_, size_, MADV_HUGEPAGE) != 0) {
+  ::madvise(begin, size, MADV_DONTFORK);
+  ::madvise(begin, size, MADV_DONTDUMP);
+  if (pages_ == PageSize::kTransparent && ::madvise(begin, size, MADV_HUGEPAGE) != 0) {
     pages_ = PageSize::kSmall;
     fallbacks_.push_back({"memory_pages:4KiB", fmt::format("madvise(MADV_HUGEPAGE): {}; the "
                                                            "kernel has no transparent huge pages",
                                                            ErrnoText(errno))});
   }
-  return Ok{};
 }
 
 Status Arena::Populate(const ArenaOptions& options) {
   const size_t step = std::max(kStep, IsHugetlb(pages_) ? PageBytes(pages_) : kSmallPage);
-  for (size_t done = 0; done < size_;) {
-    const size_t now = std::min(step, size_ - done);
-    if (const int error = PopulateStep(base_ + done, now); error != 0) {
-      return Error{
-          ErrorCode::kExhausted, Reason::kMemoryLimit,
-          fmt::format("{}: populate {}: {} after {}; lower the budget", options.what,
-                      FormatSize(Bytes(size_)), ErrnoText(error), FormatSize(Bytes(done)))};
+  size_t before = 0;  // in the parts that are done
+  for (const Part& part : parts_) {
+    for (size_t at = 0; at < part.size;) {
+      const size_t now = std::min(step, part.size - at);
+      if (const int error = PopulateStep(part.begin + at, now); error != 0) {
+        return Error{
+            ErrorCode::kExhausted, Reason::kMemoryLimit,
+            fmt::format("{}: populate {}: {} after {}; lower the budget", options.what,
+                        FormatSize(size()), ErrnoText(error), FormatSize(Bytes(before + at)))};
+      }
+      at += now;
+      const Bytes done(before + at);
+      if (options.on_progress && !options.on_progress(done, size())) {
+        return Error{ErrorCode::kCancelled, Reason::kCancelled,
+                     fmt::format("{}: stopped after {} of {} were populated", options.what,
+                                 FormatSize(done), FormatSize(size()))};
+      }
     }
-    done += now;
-    if (options.on_progress && !options.on_progress(Bytes(done), Bytes(size_))) {
-      return Error{ErrorCode::kCancelled, Reason::kCancelled,
-                   fmt::format("{}: stopped after {} of {} were populated", options.what,
-                               FormatSize(Bytes(done)), FormatSize(Bytes(size_)))};
-    }
+    before += part.size;
   }
   return Ok{};
 }
 
 Status Arena::Pin(const MemoryLimits& limits) {
-  RETURN_IF_ERROR(CheckMemlock(limits, Bytes(size_)));
-  for (size_t done = 0; done < size_; done += std::min(kStep, size_ - done)) {
-    if (::mlock(base_ + done, std::min(kStep, size_ - done)) == 0) continue;
-    const int error = errno;
-    ::munlock(base_, size_);
-    return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
-                 fmt::format("lock {}: {} after {}; raise LimitMEMLOCK", FormatSize(Bytes(size_)),
-                             ErrnoText(error), FormatSize(Bytes(done)))};
+  RETURN_IF_ERROR(CheckMemlock(limits, size()));
+  size_t before = 0;
+  for (const Part& part : parts_) {
+    for (size_t at = 0; at < part.size; at += std::min(kStep, part.size - at)) {
+      if (::mlock(part.begin + at, std::min(kStep, part.size - at)) == 0) continue;
+      const int error = errno;
+      for (const Part& locked : parts_) ::munlock(locked.begin, locked.size);
+      return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
+                   fmt::format("lock {}: {} after {}; raise LimitMEMLOCK", FormatSize(size()),
+                               ErrnoText(error), FormatSize(Bytes(before + at)))};
+    }
+    before += part.size;
   }
-  pinned_bytes_ = Bytes(size_);
+  pinned_bytes_ = size_.load();
+  return Ok{};
+}
+
+uint32_t Arena::Places(SizeClass size_class) const {
+  return regions_.empty() ? 0 : regions_[Raw(size_class)].places;
+}
+
+Status Arena::CheckResizable() const {
+  if (!IsHugetlb(pages_)) return Ok{};
+  return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
+               "its memory is of the hugetlb pool, which takes none back by the slot; unload the "
+               "model and load it with the other budget"};
+}
+
+void Arena::GiveBack(SizeClass size_class, SlotIndex slot) {
+  const std::span<std::byte> memory = Slot(size_class, slot);
+  if (pinned_bytes_ > 0) {
+    ::munlock(memory.data(), memory.size());
+    pinned_bytes_ -= memory.size();
+  }
+  const int failed = ::madvise(memory.data(), memory.size(), MADV_DONTNEED);
+  MOE_CHECK(failed == 0, "give back slot {} of {} bytes: errno {}", Raw(slot), memory.size(),
+            errno);
+  size_ -= memory.size();
+}
+
+Status Arena::Take(SizeClass size_class, SlotIndex first, uint32_t count) {
+  const Region& region = regions_[Raw(size_class)];
+  MOE_CHECK(Raw(first) + uint64_t{count} <= region.places, "slots {} to {} of {}", Raw(first),
+            Raw(first) + uint64_t{count}, region.places);
+  std::byte* const begin = base_ + region.offset + region.slot_bytes * Raw(first);
+  const size_t size = region.slot_bytes * count;
+  const auto refuse = [&](std::string_view what, int error) {
+    ::madvise(begin, size, MADV_DONTNEED);
+    return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
+                 fmt::format("{} {}: {}", what, FormatSize(Bytes(size)), ErrnoText(error))};
+  };
+  if (::mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return refuse("map", errno);
+  UsePages(begin, size);
+  for (size_t at = 0; at < size; at += std::min(kStep, size - at)) {
+    if (const int error = PopulateStep(begin + at, std::min(kStep, size - at)); error != 0) {
+      return refuse("populate", error);
+    }
+  }
+  if (pinned_bytes_ > 0) {
+    if (::mlock(begin, size) != 0) {
+      const int error = errno;
+      ::munlock(begin, size);
+      return refuse("lock", error);
+    }
+    pinned_bytes_ += size;
+  }
+  size_ += size;
   return Ok{};
 }
 
 void Arena::NamePageSize(const ArenaOptions& options, const MemoryLimits& limits) {
-  const MappingPages got = ReadMappingPages(options.roots, base_);
+  MappingPages got;
+  size_t possible = 0;
+  for (const Part& part : parts_) {
+    const MappingPages pages = ReadMappingPages(options.roots, part.begin);
+    got.anon_huge_kib += pages.anon_huge_kib;
+    got.kernel_page_kib = pages.kernel_page_kib;
+    possible += AlignDown(part.size, kLargePage);
+  }
+  const size_t size = size_;
   if (IsHugetlb(pages_)) {
     page_size_ = fmt::format("hugetlb {} pages", FormatSize(Bytes(got.kernel_page_kib << 10)));
     return;
   }
   const double share =
-      std::min(1.0, static_cast<double>(got.anon_huge_kib << 10) / static_cast<double>(size_));
+      std::min(1.0, static_cast<double>(got.anon_huge_kib << 10) / static_cast<double>(size));
   page_size_ = share > 0 ? fmt::format("transparent 2 MiB pages for {:.0f} %", share * 100)
                          : std::string("4 KiB pages");
   // A block below one huge page cannot have any, which is nobody's fault.
-  if (pages_ != PageSize::kTransparent || size_ < kLargePage) return;
-  const size_t possible = AlignDown(size_, kLargePage);
-  if (share * static_cast<double>(size_) >= kMostlyHuge * static_cast<double>(possible)) return;
+  if (pages_ != PageSize::kTransparent || possible == 0) return;
+  if (share * static_cast<double>(size) >= kMostlyHuge * static_cast<double>(possible)) return;
   fallbacks_.push_back(
       {"memory_pages:4KiB",
        fmt::format("huge pages back {:.0f} % of {}; transparent_hugepage/enabled is {}: set it to "
                    "madvise, or free memory before the start if it is fragmented",
-                   share * 100, FormatSize(Bytes(size_)), SettingName(limits.huge_pages))});
+                   share * 100, FormatSize(Bytes(size)), SettingName(limits.huge_pages))});
 }
 
 std::span<std::byte> Arena::Slot(SizeClass size_class, SlotIndex slot) const {
-  MOE_CHECK(Raw(size_class) < plan_.regions.size(), "no size class {}", Raw(size_class));
-  const ArenaRegion& region = plan_.regions[Raw(size_class)];
-  MOE_CHECK(Raw(slot) < region.slots, "slot {} of {}", Raw(slot), region.slots);
-  const uint64_t bytes = region.slot_bytes.count();
-  return {base_ + region.offset + bytes * Raw(slot), bytes};
+  MOE_CHECK(Raw(size_class) < regions_.size(), "no size class {}", Raw(size_class));
+  const Region& region = regions_[Raw(size_class)];
+  MOE_CHECK(Raw(slot) < region.places, "slot {} of {}", Raw(slot), region.places);
+  return {base_ + region.offset + region.slot_bytes * Raw(slot), region.slot_bytes};
 }
 
 }  // namespace moetier

@@ -1,6 +1,7 @@
 #ifndef MOETIER_TIERS_ARENA_H_
 #define MOETIER_TIERS_ARENA_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,9 +43,13 @@ struct ArenaOptions {
   std::function<bool(Bytes done, Bytes total)> on_progress{};
 };
 
-// The slots of one (model, pool): one block of memory, populated when it is made, cut into regions
-// of equal slots by size class, with an inaccessible page on either side.
-// Threads:  immutable after Create; who may touch a slot's bytes is the ledger's matter.
+// The slots of one (model, pool): regions of equal slots by size class in one reservation of
+// addresses, with inaccessible pages on either side. Memory is populated when it is made. The
+// addresses suffice for a slot a record, so that memory can be given back and taken slot by slot
+// while others are in use; not so with pages of the hugetlb pool, or where the host refuses the
+// addresses (fallback memory_growth:none).
+// Threads:  any may ask; GiveBack and Take are one thread's at a time. Who may touch a slot's bytes
+//           is the ledger's matter.
 // Lifetime: the destructor gives the memory back; no read or lease may be left. No fork after it:
 //           the block is not inherited (MADV_DONTFORK).
 class Arena {
@@ -59,20 +64,51 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  // Slots that have addresses, with or without memory.
+  [[nodiscard]] uint32_t Places(SizeClass size_class) const;
+  // Whether memory can be given back; else why not.
+  [[nodiscard]] Status CheckResizable() const;
+  // The slots' memory goes back to the host: nobody has their bytes, and nobody uses them before
+  // they are taken again.
+  void GiveBack(SizeClass size_class, SlotIndex slot);
+  // Memory for `count` slots from `first` on, which have none: populated, and locked if the arena
+  // is. kMemoryLimit when the host refuses, with nothing taken. The caller has compared the limits.
+  Status Take(SizeClass size_class, SlotIndex first, uint32_t count);
+
   // The whole slot; its address is a multiple of kRecordAlignment.
   [[nodiscard]] std::span<std::byte> Slot(SizeClass size_class, SlotIndex slot) const;
 
   [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
-  [[nodiscard]] Bytes size() const { return Bytes(size_); }
-  [[nodiscard]] Bytes pinned_bytes() const { return pinned_bytes_; }
+  // Populated, at this moment.
+  [[nodiscard]] Bytes size() const { return Bytes(size_.load(std::memory_order_relaxed)); }
+  [[nodiscard]] Bytes pinned_bytes() const {
+    return Bytes(pinned_bytes_.load(std::memory_order_relaxed));
+  }
   // "transparent 2 MiB pages for 98 %", as /proc/self/smaps had it after populating.
   [[nodiscard]] const std::string& page_size() const { return page_size_; }
   [[nodiscard]] const std::vector<Fallback>& fallbacks() const { return fallbacks_; }
 
  private:
+  // Where a class's slots lie, and how many there are addresses for.
+  struct Region {
+    uint64_t offset = 0;
+    uint64_t slot_bytes = 0;
+    uint32_t places = 0;
+  };
+  // A run of memory that is mapped at the start.
+  struct Part {
+    std::byte* begin = nullptr;
+    size_t size = 0;
+  };
+
   explicit Arena(const ArenaPlan& plan) : plan_(plan) {}
 
   Status Map(const ArenaOptions& options);
+  [[nodiscard]] bool ReserveWide(const ArenaOptions& options);
+  Status ReserveClose(const ArenaOptions& options);
+  [[nodiscard]] std::byte* Reserve(size_t size, size_t margin);
+  Status MapParts(const ArenaOptions& options);
+  void UsePages(std::byte* begin, size_t size);
   Status Populate(const ArenaOptions& options);
   Status Pin(const MemoryLimits& limits);
   void NamePageSize(const ArenaOptions& options, const MemoryLimits& limits);
@@ -81,9 +117,13 @@ class Arena {
   void* reservation_ = nullptr;  // the block and what lies around it, inaccessible
   size_t reservation_size_ = 0;
   std::byte* base_ = nullptr;
-  size_t size_ = 0;
+  std::vector<Region> regions_;  // by size class
+  std::vector<Part> parts_;
+  // Relaxed: gauges for the status, which order nothing.
+  std::atomic<size_t> size_{0};
+  std::atomic<size_t> pinned_bytes_{0};
   PageSize pages_ = PageSize::kSmall;
-  Bytes pinned_bytes_;
+  bool grows_ = false;  // there are addresses beyond the plan's slots
   std::string page_size_;
   std::vector<Fallback> fallbacks_;
 };

@@ -109,7 +109,8 @@ Result<ArenaPlan> PlanArena(std::span<const SizeClassGeometry> classes, Bytes bu
   plan.budget = budget;
   plan.least = Bytes(*least);
   for (size_t i = 0; i < classes.size(); ++i) {
-    plan.regions.push_back({classes[i].slot_bytes, slots[i], plan.total.count()});
+    plan.regions.push_back(
+        {classes[i].slot_bytes, slots[i], plan.total.count(), classes[i].records});
     plan.total += classes[i].slot_bytes * slots[i];
   }
   NoteLoss(classes, slots, plan);

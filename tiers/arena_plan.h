@@ -17,7 +17,8 @@ namespace moetier {
 struct ArenaRegion {
   Bytes slot_bytes;  // a multiple of kRecordAlignment
   uint32_t slots = 0;
-  uint64_t offset = 0;  // from the arena's start
+  uint64_t offset = 0;   // from the arena's start, the regions standing close
+  uint32_t records = 0;  // of the class: more slots than these are no use
 };
 
 // How one pool's budget is divided over a model's size classes.

@@ -33,6 +33,7 @@ class EvictionPolicy {
   struct Sizes {
     uint32_t slot_count = 0;
     uint32_t key_count = 0;
+    uint32_t used_at_first = 0;  // of the slots; 0: all
   };
   // What is known of the keys before the first step.
   struct Start {
@@ -48,7 +49,7 @@ class EvictionPolicy {
   //   heat:H   the slot whose key has the least heat first, what came a moment ago included; heat
   //            halves every H steps, never if H is 0, and starts at the prior; `heat` alone has a
   //            half life of 128
-  //   static   the `hot` keys (hottest first, at most slot_count of them), or if there are none
+  //   static   the `hot` keys (hottest first, at most used_at_first of them), or if there are none
   //            those that come first, stay; all others go first, least recently used first
   // kInvalidArgument names what is allowed.
   static Result<std::unique_ptr<EvictionPolicy>> Create(std::string_view name, const Sizes& sizes,

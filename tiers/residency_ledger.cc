@@ -20,6 +20,7 @@ Error BadOptions(std::string message) {
 
 Result<std::unique_ptr<ResidencyLedger>> ResidencyLedger::Create(Options options) {
   if (options.slot_count == 0) return BadOptions("a ledger of 0 slots; raise the model's budget");
+  options.place_count = std::max(options.place_count, options.slot_count);
   if (options.keys.empty()) return BadOptions("a ledger of 0 keys; the model has no such experts");
   std::unordered_map<ExpertKey, KeyIndex> indices;
   for (const ExpertKey& key : options.keys) {
@@ -40,8 +41,9 @@ Result<std::unique_ptr<ResidencyLedger>> ResidencyLedger::Create(Options options
     return BadOptions(
         fmt::format("a prior of {} heats for {} keys", options.prior.size(), options.keys.size()));
   }
-  const EvictionPolicy::Sizes sizes{.slot_count = options.slot_count,
-                                    .key_count = static_cast<uint32_t>(options.keys.size())};
+  const EvictionPolicy::Sizes sizes{.slot_count = options.place_count,
+                                    .key_count = static_cast<uint32_t>(options.keys.size()),
+                                    .used_at_first = options.slot_count};
   ASSIGN_OR_RETURN(
       std::unique_ptr<EvictionPolicy> policy,
       EvictionPolicy::Create(options.policy, sizes, {.hot = hot, .heat = options.prior}));
@@ -54,7 +56,8 @@ ResidencyLedger::ResidencyLedger(Options options, std::unordered_map<ExpertKey, 
     : policy_name_(std::move(options.policy)),
       policy_(std::move(policy)),
       key_index_(std::move(indices)),
-      slots_(options.slot_count) {
+      slots_(options.place_count),
+      limit_(options.slot_count) {
   std::set<LayerIndex> layers;
   keys_.reserve(options.keys.size());
   for (const ExpertKey& name : options.keys) {
@@ -65,7 +68,9 @@ ResidencyLedger::ResidencyLedger(Options options, std::unordered_map<ExpertKey, 
   free_.reserve(slots_.size());
   unjoined_.reserve(slots_.size());
   for (uint32_t i = slot_count(); i > 0; --i) free_.push_back(SlotIndex{i - 1});
+  for (uint32_t i = slot_count(); i < place_count(); ++i) slots_[i].state = SlotState::kRetired;
   counts_.free = slot_count();
+  counts_.retired = place_count() - slot_count();
 }
 
 ResidencyLedger::~ResidencyLedger() = default;
@@ -75,6 +80,7 @@ ResidencyLedger::~ResidencyLedger() = default;
 
 void ResidencyLedger::Step(const LedgerEvent& event, CommandList& out) {
   std::visit([&](const auto& each) { On(each, out); }, event);
+  RetireExcess(out);
   if (first_waiting_ != nullptr) CancelGuessesFor(*first_waiting_, out);
 }
 
@@ -149,9 +155,9 @@ void ResidencyLedger::On(const LiftQuarantine& event, CommandList& /*out*/) {
 // ------------------------------------------------------------------------------------------------
 
 ResidencyLedger::Wave& ResidencyLedger::NewWave(const ReserveWave& event) {
-  MOE_CHECK(!event.keys.empty() && event.keys.size() <= slots_.size(),
+  MOE_CHECK(!event.keys.empty() && event.keys.size() <= slot_count(),
             "wave {} asks for {} keys of a ledger with {} slots", Raw(event.wave),
-            event.keys.size(), slots_.size());
+            event.keys.size(), slot_count());
   MOE_CHECK(event.heat.empty() || event.heat.size() == event.keys.size(),
             "wave {} gives {} heats for {} keys", Raw(event.wave), event.heat.size(),
             event.keys.size());

@@ -86,8 +86,20 @@ struct Prefetch {
 struct DropPrefetch {
   ExpertKey key;
 };
+// Waves use at most so many slots from now on, at least 1 and at most those that are active. Those
+// beyond retire, free ones first, then the policy's victims, as soon as nobody holds them; while
+// waves wait that were asked for before, as many stay as these need.
+struct LimitSlots {
+  uint32_t limit = 0;
+};
+// These slots, all retired, have memory again: they are free, and the limit is no less than all
+// that are active.
+struct RestoreSlots {
+  SlotIndex first{};
+  uint32_t count = 0;
+};
 using LedgerEvent = std::variant<ReserveWave, ReleaseWave, ReadLanded, ReadEnded, LiftQuarantine,
-                                 Prefetch, DropPrefetch>;
+                                 Prefetch, DropPrefetch, LimitSlots, RestoreSlots>;
 
 // Commands. ---------------------------------------------------------------------------------------
 struct StartRead {
@@ -119,7 +131,12 @@ struct KeyFailed {
   WaveId wave{};
   uint32_t index = 0;
 };
-using LedgerCommand = std::variant<StartRead, PromoteRead, CancelRead, KeyReady, KeyFailed>;
+// Nobody has anything in the slot or will, before it is restored: its memory may go back.
+struct SlotRetired {
+  SlotIndex slot{};
+};
+using LedgerCommand =
+    std::variant<StartRead, PromoteRead, CancelRead, KeyReady, KeyFailed, SlotRetired>;
 using CommandList = std::vector<LedgerCommand>;
 
 // What one slot holds; each arrow with its event and its function.
@@ -136,19 +153,22 @@ using CommandList = std::vector<LedgerCommand>;
 //     |<------------------+ ReadEnded, Free                         |
 //     |<------------------------------------------------------------+ Free, in the same step:
 //                                              unreserved host memory has no readers to wait for
+//   kAbsent ------> kRetired ------> kAbsent
+//      RetireExcess      RestoreSlots
 // * and of a prefetch that no wave has joined: DropPrefetch, or a waiting wave lacks room.
 //
 // A draining slot belongs to no key: whoever wants the key meanwhile gets another slot. If the read
 // lands after all and nobody has loaded the key again, the slot becomes resident at the cold end.
-enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDraining };
+enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDraining, kRetired };
 
 // Gauges are of this moment, counters count from creation.
 struct LedgerCounts {
-  // Slots: free + loading + resident + draining = slot_count.
+  // Slots: free + loading + resident + draining + retired = place_count.
   uint32_t free = 0;
   uint32_t loading = 0;
   uint32_t resident = 0;
   uint32_t draining = 0;
+  uint32_t retired = 0;
   uint32_t reserved = 0;     // of those resident or loading: held by any wave
   uint32_t held = 0;         // of those reserved: held by a wave of Tenure::kHeld
   uint32_t prefetching = 0;  // of those loading: no wave has joined yet
@@ -190,6 +210,8 @@ class ResidencyLedger final {
  public:
   struct Options {
     uint32_t slot_count = 0;
+    uint32_t place_count =
+        0;  // slots that there may ever be; the rest begin retired. 0: slot_count
     std::string policy = "lru";            // see EvictionPolicy::Create
     std::vector<ExpertKey> keys = {};      // all that may ever be asked for
     std::vector<ExpertKey> hot_keys = {};  // for "static": hottest first; empty = first come
@@ -216,7 +238,11 @@ class ResidencyLedger final {
   void Step(const LedgerEvent& event, CommandList& out);
 
   [[nodiscard]] LedgerCounts counts() const;
-  [[nodiscard]] uint32_t slot_count() const { return static_cast<uint32_t>(slots_.size()); }
+  // What waves may use: the limit in force. More are active while those beyond retire.
+  [[nodiscard]] uint32_t slot_count() const { return limit_; }
+  // All slots, retired ones included.
+  [[nodiscard]] uint32_t place_count() const { return static_cast<uint32_t>(slots_.size()); }
+  [[nodiscard]] std::vector<SlotIndex> RetiredSlots() const;  // ascending
   [[nodiscard]] std::string_view policy_name() const { return policy_name_; }
   // kAbsent, kLoading or kResident; the key is the ledger's.
   [[nodiscard]] SlotState StateOf(const ExpertKey& key) const;
@@ -277,6 +303,13 @@ class ResidencyLedger final {
   void On(const LiftQuarantine& event, CommandList& out);
   void On(const Prefetch& event, CommandList& out);
   void On(const DropPrefetch& event, CommandList& out);
+  void On(const LimitSlots& event, CommandList& out);
+  void On(const RestoreSlots& event, CommandList& out);
+
+  // The limit.
+  [[nodiscard]] uint32_t ActiveSlots() const;
+  [[nodiscard]] uint32_t SlotsWaitedFor() const;
+  void RetireExcess(CommandList& out);
 
   // Waves.
   Wave& NewWave(const ReserveWave& event);
@@ -339,6 +372,7 @@ class ResidencyLedger final {
   std::vector<Key> keys_;
   std::vector<Slot> slots_;
   std::vector<SlotIndex> free_;  // taken from the back
+  uint32_t limit_ = 0;           // at most the active slots
   WaveMap waves_;
   std::vector<WaveMap::node_type> spare_waves_;  // released, to be used again
   Wave* first_waiting_ = nullptr;

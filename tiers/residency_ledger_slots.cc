@@ -174,6 +174,8 @@ uint32_t* ResidencyLedger::Gauge(SlotState state) {
       return &counts_.resident;
     case SlotState::kDraining:
       return &counts_.draining;
+    case SlotState::kRetired:
+      return &counts_.retired;
     case SlotState::kEvicting:
       break;  // never outlives a step
   }

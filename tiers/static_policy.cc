@@ -6,7 +6,7 @@ namespace moetier {
 
 StaticPolicy::StaticPolicy(const Sizes& sizes, std::span<const KeyIndex> hot)
     : is_member_(sizes.key_count),
-      places_left_(sizes.slot_count),
+      places_left_(sizes.used_at_first == 0 ? sizes.slot_count : sizes.used_at_first),
       members_(sizes.slot_count),
       others_(sizes.slot_count) {
   for (const KeyIndex key : hot) Join(key);

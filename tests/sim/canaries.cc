@@ -315,6 +315,20 @@ class PromotionLost final : public LedgerPort {
   }
 };
 
+// Slots beyond the limit are used on, though their memory goes back.
+class RetiredSlotUsed final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto* retired = std::get_if<SlotRetired>(&out[i]);
+      if (retired == nullptr) continue;
+      LedgerPort::Step(size_class, RestoreSlots{.first = retired->slot, .count = 1}, out);
+    }
+  }
+};
+
 }  // namespace
 
 std::string_view CanaryName(Canary canary) {
@@ -349,6 +363,8 @@ std::string_view CanaryName(Canary canary) {
       return "late joiner not told";
     case Canary::kPromotionLost:
       return "promotion lost";
+    case Canary::kRetiredSlotUsed:
+      return "retired slot used";
   }
   return "unknown";
 }
@@ -386,6 +402,8 @@ std::unique_ptr<LedgerPort> MakePort(Canary canary,
       return std::make_unique<LateJoinerNotTold>(std::move(ledgers));
     case Canary::kPromotionLost:
       return std::make_unique<PromotionLost>(std::move(ledgers));
+    case Canary::kRetiredSlotUsed:
+      return std::make_unique<RetiredSlotUsed>(std::move(ledgers));
   }
   return std::make_unique<LedgerPort>(std::move(ledgers));
 }

@@ -26,6 +26,7 @@ enum class Canary : uint8_t {
   kPrefetchPassesWaitingWave,
   kLateJoinerNotTold,
   kPromotionLost,
+  kRetiredSlotUsed,
 };
 
 inline constexpr Canary kAllCanaries[] = {
@@ -43,6 +44,7 @@ inline constexpr Canary kAllCanaries[] = {
     Canary::kPrefetchPassesWaitingWave,
     Canary::kLateJoinerNotTold,
     Canary::kPromotionLost,
+    Canary::kRetiredSlotUsed,
 };
 
 std::string_view CanaryName(Canary canary);

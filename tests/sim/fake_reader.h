@@ -48,6 +48,11 @@ class FakeReader {
   bool Promote(SizeClass size_class, const Ticket& ticket);
   bool Cancel(SizeClass size_class, const Ticket& ticket);
 
+  // The slot's memory goes back to the host: its bytes are gone.
+  void Forget(SizeClass size_class, SlotIndex slot) {
+    memory_[Raw(size_class)][Raw(slot)].whole = false;
+  }
+
   // Lets some read make progress; empty when none is in flight or it needs longer.
   std::optional<Completion> Advance(const Faults& faults, Random& random);
 

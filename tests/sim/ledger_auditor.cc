@@ -23,6 +23,9 @@ void LedgerAuditor::Stepping(const LedgerEvent& event) {
 
 void LedgerAuditor::Started(SizeClass size_class, const StartRead& start) {
   const SlotIndex slot = start.ticket.slot;
+  if (retired_.contains({size_class, slot})) {
+    Report(fmt::format("slot {} is to be read into and has no memory any more", Raw(slot)));
+  }
   if (start.urgency == Urgency::kPrefetch) CheckStartedPrefetch(size_class, start);
   for (const FakeReader::Read& read : reader_.in_flight()) {
     if (read.size_class != size_class || read.ticket.slot != slot) continue;
@@ -55,6 +58,19 @@ bool LedgerAuditor::Lacks(const WaveRecord& wave) const {
     if (!IsOnItsWay(wave.size_class, wave.keys[i])) return true;
   }
   return false;
+}
+
+void LedgerAuditor::Retired(SizeClass size_class, SlotIndex slot) {
+  if (!retired_.emplace(size_class, slot).second) {
+    Report(fmt::format("slot {} retires twice", Raw(slot)));
+  }
+  if (ReadInto(size_class, slot) != nullptr) {
+    Report(fmt::format("slot {} retires while it is read into", Raw(slot)));
+  }
+}
+
+void LedgerAuditor::Restored(SizeClass size_class, SlotIndex slot) {
+  retired_.erase({size_class, slot});
 }
 
 LedgerAuditor::WaveRecord* LedgerAuditor::Answerable(WaveId wave, uint32_t index) {
@@ -165,7 +181,7 @@ bool LedgerAuditor::IsOnItsWay(SizeClass size_class, const ExpertKey& key) const
 void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledger) {
   LedgerCounts seen;
   std::set<ExpertKey> live;
-  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     if (slot.reservations > 0) ++seen.reserved;
     switch (slot.state) {
@@ -180,6 +196,9 @@ void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledg
         break;
       case SlotState::kDraining:
         ++seen.draining;
+        break;
+      case SlotState::kRetired:
+        ++seen.retired;
         break;
       case SlotState::kEvicting:
         Report(fmt::format("slot {} is between two states after a step", i));
@@ -200,23 +219,24 @@ void LedgerAuditor::CheckSlots(SizeClass size_class, const ResidencyLedger& ledg
     }
   }
   const LedgerCounts counts = ledger.counts();
-  if (seen.free + seen.loading + seen.resident + seen.draining != ledger.slot_count() ||
-      std::tie(seen.free, seen.loading, seen.resident, seen.draining, seen.reserved) !=
-          std::tie(counts.free, counts.loading, counts.resident, counts.draining,
-                   counts.reserved)) {
+  if (seen.free + seen.loading + seen.resident + seen.draining + seen.retired !=
+          ledger.place_count() ||
+      std::tie(seen.free, seen.loading, seen.resident, seen.draining, seen.retired,
+               seen.reserved) != std::tie(counts.free, counts.loading, counts.resident,
+                                          counts.draining, counts.retired, counts.reserved)) {
     Report("the counts are not those of the slots");
   }
 }
 
 void LedgerAuditor::CheckReservations(SizeClass size_class, const ResidencyLedger& ledger) {
-  std::vector<uint32_t> holders(ledger.slot_count());
+  std::vector<uint32_t> holders(ledger.place_count());
   for (const auto& [id, wave] : waves_) {
     if (wave.size_class != size_class) continue;
     for (const WaveRecord::KeyRecord& key : wave.answers) {
       if (key.answer == Answer::kReady) ++holders[Raw(key.slot)];
     }
   }
-  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     const FakeReader::Read* const read = ReadInto(size_class, SlotIndex{i});
     const bool prefetch = read != nullptr && read->urgency == Urgency::kPrefetch;
@@ -244,7 +264,7 @@ void LedgerAuditor::CheckQueue(SizeClass size_class, const ResidencyLedger& ledg
   uint32_t needed = 0;
   uint32_t room = counts.free;
   bool could_cancel = false;
-  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     const bool own = std::find(first.keys.begin(), first.keys.end(), slot.key) != first.keys.end();
     if (slot.reservations > 0 || own) continue;
@@ -266,7 +286,7 @@ void LedgerAuditor::CheckQueue(SizeClass size_class, const ResidencyLedger& ledg
 void LedgerAuditor::CheckPrefetches(const ResidencyLedger& ledger) {
   const LedgerCounts counts = ledger.counts();
   uint64_t unused = 0;
-  for (uint32_t i = 0; i < ledger.slot_count(); ++i) {
+  for (uint32_t i = 0; i < ledger.place_count(); ++i) {
     const ResidencyLedger::SlotView slot = ledger.View(SlotIndex{i});
     if (slot.unused) ++unused;
     const bool live = slot.state == SlotState::kLoading || slot.state == SlotState::kResident;
@@ -288,6 +308,10 @@ void LedgerAuditor::CheckPrefetches(const ResidencyLedger& ledger) {
 void LedgerAuditor::CheckAtRest(const ResidencyLedger& ledger) {
   if (scope_ == Scope::kEffects) return;
   const LedgerCounts counts = ledger.counts();
+  if (ledger.place_count() - counts.retired != ledger.slot_count()) {
+    Report(fmt::format("at rest {} of {} slots have retired, the limit is {}", counts.retired,
+                       ledger.place_count(), ledger.slot_count()));
+  }
   if (counts.loading + counts.draining + counts.reserved + counts.held + counts.waiting_waves +
           counts.granted_waves !=
       0) {

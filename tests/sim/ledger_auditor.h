@@ -46,9 +46,11 @@ class LedgerAuditor {
   void Reserved(SizeClass size_class, const ReserveWave& event);
   void Released(WaveId wave) { waves_.erase(wave); }
   void Failed(const ExpertKey& key) { failed_.insert(key); }
+  void Restored(SizeClass size_class, SlotIndex slot);  // before the step
 
   // Commands of the step, one by one, before they are obeyed.
   void Started(SizeClass size_class, const StartRead& start);
+  void Retired(SizeClass size_class, SlotIndex slot);
   void Answered(const KeyReady& ready);
   void Answered(const KeyFailed& failed);
 
@@ -82,6 +84,7 @@ class LedgerAuditor {
   const FakeReader& reader_;
   const Scope scope_;
   Waves waves_;
+  std::set<std::pair<SizeClass, SlotIndex>> retired_;
   std::set<ExpertKey> failed_;           // keys that failed once at least
   std::optional<ExpertKey> guessed_;     // in this step
   std::optional<WaveId> last_answered_;  // of this step, the newest wave

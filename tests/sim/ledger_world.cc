@@ -75,6 +75,8 @@ void LedgerWorld::PlayOneEvent() {
   if (choice < 58) return LiftSome();
   if (choice < 66) return GuessSome();
   if (choice < 69) return DropSome();
+  if (choice < 71) return Shrink();
+  if (choice < 73) return Grow();
   AdvanceReader(faults_);
 }
 
@@ -186,6 +188,34 @@ void LedgerWorld::DropSome() {
   Step(size_class, DropPrefetch{.key = ChooseKeys(limits, 1).front()});
 }
 
+// Held waves keep their slots, and every call that is asked from now on has room beside them.
+void LedgerWorld::AllowWaves(ClassLimits& limits, uint32_t slots) {
+  limits.largest_wave = random_.Between(1, slots - limits.held);
+  limits.most_held = slots - limits.largest_wave;
+}
+
+void LedgerWorld::Shrink() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  ClassLimits& limits = limits_[Raw(size_class)];
+  const uint32_t slots = port_->ledger(size_class).slot_count();
+  // Other canaries ask waves again that were asked for under a larger limit.
+  if (canary_ != Canary::kNone && canary_ != Canary::kRetiredSlotUsed) return;
+  const uint32_t limit = random_.Between(limits.held + 1, slots);
+  AllowWaves(limits, limit);
+  Step(size_class, LimitSlots{.limit = limit});
+}
+
+void LedgerWorld::Grow() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  ClassLimits& limits = limits_[Raw(size_class)];
+  const std::vector<SlotIndex> retired = port_->ledger(size_class).RetiredSlots();
+  if (retired.empty()) return;
+  const SlotIndex slot = retired[random_.Below(retired.size())];
+  auditor_->Restored(size_class, slot);
+  Step(size_class, RestoreSlots{.first = slot, .count = 1});
+  AllowWaves(limits, port_->ledger(size_class).slot_count());
+}
+
 void LedgerWorld::ComeToRest() {
   const bool clients_stay = random_.Percent(50);
   if (!clients_stay) {
@@ -251,6 +281,9 @@ void LedgerWorld::Obey(SizeClass size_class, const LedgerCommand& command) {
       return auditor_->Report(fmt::format("slot {} is ready and there is none", Raw(ready->slot)));
     }
     auditor_->Answered(*ready);
+  } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
+    auditor_->Retired(size_class, retired->slot);
+    reader_->Forget(size_class, retired->slot);
   } else {
     auditor_->Answered(std::get<KeyFailed>(command));
   }

@@ -31,9 +31,9 @@ class LedgerWorld {
   // What one size class of this world allows, so that progress is always possible.
   struct ClassLimits {
     std::vector<ExpertKey> keys;
-    uint32_t slots = 0;
+    uint32_t slots = 0;  // all of them, retired or not
     uint32_t largest_wave = 0;
-    uint32_t most_held = 0;  // keys of held waves; slots less the largest wave
+    uint32_t most_held = 0;  // keys of held waves; the limit less the largest wave
     uint32_t held = 0;
   };
 
@@ -48,6 +48,9 @@ class LedgerWorld {
   void LiftSome();
   void GuessSome();
   void DropSome();
+  void Shrink();
+  void Grow();
+  void AllowWaves(ClassLimits& limits, uint32_t slots);
   // Faults are over: every wave must be answered and every slot come back.
   void ComeToRest();
 

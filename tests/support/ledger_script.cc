@@ -21,6 +21,7 @@ std::vector<ExpertKey> TestKeys(uint32_t count) {
 
 LedgerScript::LedgerScript(const Options& options) {
   auto ledger = ResidencyLedger::Create({.slot_count = options.slot_count,
+                                         .place_count = options.place_count,
                                          .policy = options.policy,
                                          .keys = TestKeys(options.key_count),
                                          .hot_keys = options.hot_keys});
@@ -54,6 +55,12 @@ void LedgerScript::Guess(uint32_t key, PrefetchRoom room) {
 }
 
 void LedgerScript::Drop(uint32_t key) { Step(DropPrefetch{.key = TestKey(key)}); }
+
+void LedgerScript::Limit(uint32_t slots) { Step(LimitSlots{.limit = slots}); }
+
+void LedgerScript::Restore(SlotIndex first, uint32_t count) {
+  Step(RestoreSlots{.first = first, .count = count});
+}
 
 Resolution LedgerScript::Use(uint32_t key, Admission admission) {
   const WaveId wave = Reserve({key}, {.admission = admission});
@@ -105,6 +112,8 @@ void LedgerScript::Step(const LedgerEvent& event) {
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
       const bool first = ready_.emplace(std::pair(ready->wave, ready->index), *ready).second;
       MOE_CHECK(first, "wave {} key {} is ready twice", Raw(ready->wave), ready->index);
+    } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
+      retired_.push_back(retired->slot);
     } else {
       const auto& failed = std::get<KeyFailed>(command);
       failed_.emplace_back(failed.wave, failed.index);

@@ -21,6 +21,7 @@ class LedgerScript {
  public:
   struct Options {
     uint32_t slot_count = 1;
+    uint32_t place_count = 0;  // 0: slot_count
     std::string policy = "lru";
     uint32_t key_count = 64;
     std::vector<ExpertKey> hot_keys = {};
@@ -41,6 +42,8 @@ class LedgerScript {
   void End(const Ticket& ticket, ReadEnded::Why why);
   void Fail(const Ticket& ticket) { End(ticket, ReadEnded::Why::kFailed); }
   void Lift(uint32_t key);
+  void Limit(uint32_t slots);
+  void Restore(SlotIndex first, uint32_t count);
   void Guess(uint32_t key, PrefetchRoom room = PrefetchRoom::kEvict);
   void Drop(uint32_t key);
 
@@ -57,6 +60,8 @@ class LedgerScript {
   [[nodiscard]] std::optional<KeyReady> Ready(WaveId wave, uint32_t index) const;
   [[nodiscard]] bool Failed(WaveId wave, uint32_t index) const;
   [[nodiscard]] bool IsResident(uint32_t key) const;
+  // In the order of their retirement, restored or not.
+  [[nodiscard]] const std::vector<SlotIndex>& retired() const { return retired_; }
   [[nodiscard]] LedgerCounts counts() const { return ledger_->counts(); }
   [[nodiscard]] ResidencyLedger& ledger() { return *ledger_; }
 
@@ -70,6 +75,7 @@ class LedgerScript {
   std::map<ExpertKey, Ticket> reads_;
   std::vector<Ticket> promoted_;
   std::vector<Ticket> cancelled_;
+  std::vector<SlotIndex> retired_;
   std::map<std::pair<WaveId, uint32_t>, KeyReady> ready_;
   std::vector<std::pair<WaveId, uint32_t>> failed_;
 };

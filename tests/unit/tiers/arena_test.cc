@@ -113,6 +113,52 @@ TEST_CASE("Arena: a model without experts needs no memory", "[tiers]") {
   CHECK(arena->fallbacks().empty());
 }
 
+TEST_CASE("Arena: what is given back leaves the host's memory, and is taken again empty",
+          "[tiers]") {
+  ArenaPlan plan = OneClass(2_MiB, 8);
+  plan.regions[0].records = 8;
+  const auto arena = Arena::Create(plan, {}).value();
+  const auto resident = [&](uint32_t slot) {
+    std::vector<unsigned char> pages(2 << 20 >> 12);
+    const std::span<std::byte> memory = arena->Slot(SizeClass{0}, SlotIndex{slot});
+    REQUIRE(::mincore(memory.data(), memory.size(), pages.data()) == 0);
+    return std::ranges::count_if(pages, [](unsigned char page) { return page & 1; });
+  };
+  std::ranges::fill(arena->Slot(SizeClass{0}, SlotIndex{5}), std::byte{7});
+  arena->GiveBack(SizeClass{0}, SlotIndex{5});
+  CHECK(resident(5) == 0);
+  CHECK(resident(4) == 512);
+  CHECK(arena->size() == 14_MiB);
+  REQUIRE(arena->Take(SizeClass{0}, SlotIndex{5}, 1).has_value());
+  CHECK(resident(5) == 512);
+  CHECK(arena->size() == 16_MiB);
+  CHECK(arena->Slot(SizeClass{0}, SlotIndex{5})[100] == std::byte{0});
+}
+
+TEST_CASE("Arena: it grows to a slot a record, in the addresses that it has", "[tiers]") {
+  const auto arena = Arena::Create(Plan({{64_KiB, 100}, {4_KiB, 50}}, 2_MiB), {}).value();
+  const uint32_t slots = arena->plan().regions[0].slots;
+  REQUIRE(slots < 100);
+  CHECK(arena->Places(SizeClass{0}) == 100);
+  CHECK(arena->Places(SizeClass{1}) == 50);
+  const Bytes before = arena->size();
+  REQUIRE(arena->Take(SizeClass{0}, SlotIndex{slots}, 100 - slots).has_value());
+  CHECK(arena->size() == before + 64_KiB * (100 - slots));
+  std::ranges::fill(arena->Slot(SizeClass{0}, SlotIndex{99}), std::byte{9});
+  CHECK(arena->Slot(SizeClass{1}, SlotIndex{0})[0] == std::byte{0});
+}
+
+TEST_CASE("Arena: locked memory is unlocked when it goes, and locked when it comes", "[tiers]") {
+  ArenaPlan plan = OneClass(4_KiB, 8);
+  plan.regions[0].records = 8;
+  const auto arena = Arena::Create(plan, {.pinning = Pinning::kPreferred}).value();
+  REQUIRE(arena->pinned_bytes() == 32_KiB);
+  arena->GiveBack(SizeClass{0}, SlotIndex{1});
+  CHECK(arena->pinned_bytes() == 28_KiB);
+  REQUIRE(arena->Take(SizeClass{0}, SlotIndex{1}, 1).has_value());
+  CHECK(arena->pinned_bytes() == 32_KiB);
+}
+
 TEST_CASE("Arena: shared memory is refused, not quietly private", "[tiers]") {
   const auto arena = Arena::Create(OneClass(4_KiB, 1), {.memory = ArenaMemory::kShared});
   REQUIRE(!arena.has_value());
