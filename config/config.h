@@ -43,6 +43,7 @@ struct ModelConfig {
   std::string policy = "lru";  // a name of tiers/eviction_policy.h; the syntax is checked
   VerifyOnLanding verify_on_landing = VerifyOnLanding::kFirst;
   ExactMode exact = ExactMode::kStall;
+  bool preheat = true;  // the experts that were hot before are loaded into free memory
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

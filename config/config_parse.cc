@@ -15,6 +15,8 @@ constexpr std::array<std::pair<std::string_view, VerifyOnLanding>, 3> kVerifyCho
      {"never", VerifyOnLanding::kNever}}};
 constexpr std::array<std::pair<std::string_view, ExactMode>, 1> kExactChoices = {
     {{"stall", ExactMode::kStall}}};
+constexpr std::array<std::pair<std::string_view, bool>, 2> kSwitch = {
+    {{"on", true}, {"off", false}}};
 constexpr std::array<std::pair<std::string_view, ArenaKind>, 2> kArenaChoices = {
     {{"private", ArenaKind::kPrivate}, {"shared", ArenaKind::kShared}}};
 
@@ -118,13 +120,14 @@ Status ReadModel(const ConfigNode& node, const ConfigPlace& place, DaemonConfig&
       ConfigField{"verify_on_landing",
                   Choice<VerifyOnLanding>(model.verify_on_landing, kVerifyChoices)},
       ConfigField{"exact", Choice<ExactMode>(model.exact, kExactChoices)},
+      ConfigField{"preheat", Choice<bool>(model.preheat, kSwitch)},
   };
   RETURN_IF_ERROR(ReadMap(node, place, fields));
   for (const auto& [key, value] : {std::pair{"name", &model.name}, {"path", &model.path}}) {
     if (value->empty()) {
       return place.Refuse(fmt::format("`{}` is missing", key),
                           "name and path, and what is "
-                          "optional: ram, policy, verify_on_landing, exact");
+                          "optional: ram, policy, verify_on_landing, exact, preheat");
     }
   }
   const auto twin = std::ranges::find(config.models, model.name, &ModelConfig::name);

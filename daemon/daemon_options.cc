@@ -91,6 +91,7 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   options.arena.pinning = PinningFor(config.memory.lock);
   options.executor.max_queued_calls = config.limits.queue;
   options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
+  options.heat.directory = config.state_directory + "/heat";
   return options;
 }
 
@@ -101,6 +102,7 @@ ModelOptions ModelOptionsFor(const ModelConfig& model) {
   options.ram = model.ram;
   options.policy = model.policy;
   options.landing_check = CheckFor(model.verify_on_landing);
+  options.preheat = model.preheat;
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,34 @@ Status LoadConfigured(const DaemonConfig& config, ProcessSignals& signals, Exper
     }
   }
   return Ok{};
+}
+
+// How often the progress of preheating is looked at.
+constexpr std::chrono::milliseconds kPreheatLook{500};
+
+// The soonest of what main has to wake up for.
+std::optional<std::chrono::microseconds> Sooner(std::optional<std::chrono::microseconds> watchdog,
+                                                bool preheating) {
+  if (!preheating) return watchdog;
+  const std::chrono::microseconds look = kPreheatLook;
+  return watchdog ? std::min(*watchdog, look) : look;
+}
+
+// Tells systemd and the log how far preheating is; false when none is under way, which `serving`
+// then says.
+bool ReportPreheat(const ExpertCore& core, const std::string& serving, spdlog::logger& log) {
+  const auto preheat = core.PreheatUnderWay();
+  if (!preheat) {
+    NotifyStatus(serving);
+    return false;
+  }
+  const auto& [model, progress] = *preheat;
+  const std::string text =
+      fmt::format("{}; {}: preheat {} of {}", serving, model, FormatSize(progress.bytes_done),
+                  FormatSize(progress.bytes_total));
+  NotifyStatus(text);
+  log.debug("{}", text);
+  return true;
 }
 
 // Once at the end of start: everything that is not as asked, by name.
@@ -188,8 +217,10 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   NotifyReady(serving);
   const std::optional<std::chrono::microseconds> watchdog =
       config.watchdog ? WatchdogInterval() : std::nullopt;
+  bool preheating = true;
   for (ProcessSignal signal = ProcessSignal::kNone; signal != ProcessSignal::kStop;) {
-    signal = signals.Wait(watchdog);
+    signal = signals.Wait(Sooner(watchdog, preheating));
+    if (preheating) preheating = ReportPreheat(*core, serving, log);
     if (signal == ProcessSignal::kReload) {
       NotifyReloading();
       (void)reloader.Run();  // it logs what came of it

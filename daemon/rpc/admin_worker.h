@@ -52,12 +52,17 @@ struct AdminDesk {
   AdminWorker verify{"rpc-verify"};
   AdminWorker pin{"rpc-pin"};
   AdminWorker reload{"rpc-reload"};
+  AdminWorker budget{"rpc-budget"};
 
   void BeginStop() {
-    for (AdminWorker* worker : {&load, &unload, &verify, &pin, &reload}) worker->BeginStop();
+    for (AdminWorker* worker : {&load, &unload, &verify, &pin, &reload, &budget}) {
+      worker->BeginStop();
+    }
   }
   void Stop() {
-    for (AdminWorker* worker : {&load, &unload, &verify, &pin, &reload}) worker->Stop();
+    for (AdminWorker* worker : {&load, &unload, &verify, &pin, &reload, &budget}) {
+      worker->Stop();
+    }
   }
 };
 

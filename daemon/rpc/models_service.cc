@@ -102,6 +102,12 @@ Status ModelsService::LoadAndReport(const v1::LoadModelRequest& request, Progres
   if (const std::optional<ModelInfo> model = context_.core.FindModel(request.name())) {
     *last.mutable_model() = ToProto(*model);
     context_.model_changed(*model);
+    // It serves already; who does not want to see the rest goes, and it is loaded all the same.
+    (void)context_.core.AwaitPreheat(model->id, [&](const ModelProgress& progress) {
+      reactor.Report(ToProto(progress));
+      const bool unwanted = reactor.cancelled() || context_.sessions.draining();
+      return unwanted ? GoOn::kNo : GoOn::kYes;
+    });
   }
   reactor.Report(std::move(last));
   return Ok{};

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/text_size.h"
+#include "daemon/rpc/heat_messages.h"
 #include "daemon/rpc/unary_reply.h"
 #include "daemon/rpc/watch_reactor.h"
 #include "daemon/transport/layer_request.h"
@@ -21,6 +24,8 @@ class RefusedStream final : public grpc::ServerWriteReactor<Message> {
   explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
   void OnDone() override { delete this; }
 };
+
+constexpr uint64_t kLongestHold = 366 * 24 * 3600;  // seconds of a changed budget
 
 std::chrono::milliseconds WatchInterval(uint32_t requested) {
   if (requested == 0) return std::chrono::seconds(1);
@@ -42,9 +47,36 @@ grpc::ServerWriteReactor<v1::StatusReply>* OperatorService::WatchStatus(
 }
 
 grpc::ServerUnaryReactor* OperatorService::SetBudget(grpc::CallbackServerContext* call,
-                                                     const v1::SetBudgetRequest* /*request*/,
-                                                     v1::SetBudgetReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Operator.SetBudget")));
+                                                     const v1::SetBudgetRequest* request,
+                                                     v1::SetBudgetReply* reply) {
+  return FinishOn(context_.admin.budget, context_, *call,
+                  [this, request, reply] { return SetBudgetNow(*request, *reply); });
+}
+
+grpc::Status OperatorService::SetBudgetNow(const v1::SetBudgetRequest& request,
+                                           v1::SetBudgetReply& reply) {
+  const Result<ModelInfo> model = ChooseModel(context_.core, request.model());
+  if (!model) return context_.Refuse(model.error(), {.field = "model"});
+  if (request.pool() != 0) {
+    return context_.Refuse(
+        {ErrorCode::kInvalidArgument, Reason::kUnspecified,
+         fmt::format("pool {}: only pool 0, ram0, has a budget", request.pool())},
+        {.field = "pool"});
+  }
+  if (request.for_seconds() > kLongestHold) {
+    return context_.Refuse(
+        {ErrorCode::kInvalidArgument, Reason::kTooLarge,
+         fmt::format("for_seconds {}: at most {}, a year", request.for_seconds(), kLongestHold)},
+        {.field = "for_seconds"});
+  }
+  std::optional<std::chrono::seconds> hold;
+  if (request.for_seconds() != 0) hold = std::chrono::seconds(request.for_seconds());
+  const Result<Bytes> set = context_.core.SetBudget(model->id, Bytes(request.bytes()), hold);
+  if (!set) return context_.Refuse(set.error(), {.field = "bytes"});
+  context_.log.info("model {}: its budget is {}{}", model->name, FormatSize(*set),
+                    hold ? fmt::format(" for {} s", hold->count()) : "");
+  reply.set_bytes(set->count());
+  return grpc::Status::OK;
 }
 
 grpc::ServerUnaryReactor* OperatorService::Pin(grpc::CallbackServerContext* call,
@@ -83,15 +115,27 @@ grpc::Status OperatorService::ChangePins(PinChange change, const v1::PinRequest&
 }
 
 grpc::ServerUnaryReactor* OperatorService::GetHeat(grpc::CallbackServerContext* call,
-                                                   const v1::GetHeatRequest* /*request*/,
-                                                   v1::Heat* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Operator.GetHeat")));
+                                                   const v1::GetHeatRequest* request,
+                                                   v1::Heat* reply) {
+  const Result<ModelInfo> model = ChooseModel(context_.core, request->model());
+  if (!model) return FinishNow(*call, context_.Refuse(model.error(), {.field = "model"}));
+  const Result<ModelHeat> heat = context_.core.GetHeat(model->id);
+  if (!heat) return FinishNow(*call, context_.Refuse(heat.error(), {.field = "model"}));
+  *reply = ToProto(*heat, model->name);
+  return FinishNow(*call, grpc::Status::OK);
 }
 
 grpc::ServerUnaryReactor* OperatorService::SetHeat(grpc::CallbackServerContext* call,
-                                                   const v1::Heat* /*request*/,
+                                                   const v1::Heat* request,
                                                    v1::SetHeatReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Operator.SetHeat")));
+  const Result<ModelInfo> model = ChooseModel(context_.core, request->model());
+  if (!model) return FinishNow(*call, context_.Refuse(model.error(), {.field = "model"}));
+  const Result<ModelHeat> heat = FromProto(*request);
+  if (!heat) return FinishNow(*call, context_.Refuse(heat.error(), {.field = "layers"}));
+  const Status set = context_.core.SetHeat(model->id, *heat);
+  if (!set) return FinishNow(*call, context_.Refuse(set.error()));
+  context_.log.info("model {}: heat set by an operator", model->name);
+  return FinishNow(*call, grpc::Status::OK);
 }
 
 grpc::ServerWriteReactor<v1::TraceRecord>* OperatorService::RecordTrace(

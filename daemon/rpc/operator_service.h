@@ -7,7 +7,8 @@
 
 namespace moetier {
 
-// Status at once; Pin, Unpin and Reload on their workers of the AdminDesk. Threads: gRPC's.
+// Status and heat at once; Pin, Unpin, Reload and SetBudget on their workers of the AdminDesk.
+// Threads: gRPC's.
 class OperatorService final : public v1::Operator::CallbackService {
  public:
   explicit OperatorService(ServiceContext& context) : context_(context), report_(context) {}
@@ -38,6 +39,7 @@ class OperatorService final : public v1::Operator::CallbackService {
   enum class PinChange : uint8_t { kPin, kUnpin };
   grpc::Status ChangePins(PinChange change, const v1::PinRequest& request, v1::PinReply& reply);
   grpc::Status ReloadNow(v1::ReloadReply& reply);
+  grpc::Status SetBudgetNow(const v1::SetBudgetRequest& request, v1::SetBudgetReply& reply);
 
   ServiceContext& context_;
   StatusReport report_;

@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_DAEMON_CORE_H_
 #define MOETIER_DAEMON_SCHEDULING_DAEMON_CORE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "daemon/scheduling/status_snapshot.h"
 #include "tiers/store/expert_store.h"
 #include "tiers/store/model_geometry.h"
+#include "tiers/store/model_heat.h"
 
 namespace moetier {
 
@@ -70,7 +72,7 @@ struct ModelProgress {
 };
 // The listener's answer: whether the work should go on.
 enum class GoOn : uint8_t { kYes, kNo };
-// Called on the thread that called LoadModel or VerifyModel.
+// Called on the thread that called LoadModel, VerifyModel or AwaitPreheat.
 using ProgressListener = std::function<GoOn(const ModelProgress&)>;
 
 // The daemon without its transports: models, tiers and the executor. Transports translate, validate
@@ -107,6 +109,22 @@ class DaemonCore {
                                std::span<const ExpertIndex> experts) = 0;
   virtual Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                                  std::span<const ExpertIndex> experts) = 0;
+
+  // The decayed counts of uses of the model's experts. Does not block for I/O.
+  virtual Result<ModelHeat> GetHeat(ModelId model) const = 0;
+  // Replaces them, and loads the hottest into slots that are free. kInvalidArgument, kBadShape with
+  // the numbers when the heat is another model's. Does not block for I/O.
+  virtual Status SetHeat(ModelId model, const ModelHeat& heat) = 0;
+  // Returns when the experts that were hot before are loaded, at once when there are none; the
+  // model serves meanwhile. kCancelled when the listener says kNo: the loading goes on.
+  virtual Status AwaitPreheat(ModelId model, const ProgressListener& listener) = 0;
+
+  // Changes the memory that the model's experts have, under load, and gives what is in force. With
+  // `hold`, what was in force before the first such change is restored after so long. kExhausted:
+  // kBudgetTooSmall, kNoRoom (pins need more) or kMemoryLimit, with the numbers and nothing changed
+  // but for slots that an enlargement could not fill. Waits until nobody uses what is given back.
+  virtual Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+                                  std::optional<std::chrono::seconds> hold) = 0;
 
   [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
 

@@ -50,6 +50,7 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   core->loader_.set_reader(core->reader_.get());
   core->executor_.set_loader(&core->loader_);
   core->executor_.Start();
+  core->heat_.Start();
   return core;
 }
 
@@ -60,9 +61,18 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
       workers_(std::move(workers)),
       lane_({.workers = workers_.workers, .pin_workers = options.pin_workers}, kernels_),
       executor_(options.executor, clock, log, lane_),
-      loader_(executor_) {}
+      loader_(executor_),
+      heat_(options.heat, tasks_, log, [this] { return CollectHeat(); }),
+      kept_heat_([this](uint64_t fingerprint, const ModelGeometry& geometry) {
+        return heat_.Load(fingerprint, geometry);
+      }),
+      log_(log) {}
 
-ExpertCore::~ExpertCore() { executor_.Stop(); }
+ExpertCore::~ExpertCore() {
+  tasks_.Stop();
+  executor_.Stop();
+  heat_.SaveAll();
+}
 
 Status ExpertCore::ClaimName(const std::string& name, ModelId& id) {
   MutexLock lock(models_mu_);
@@ -82,14 +92,14 @@ Status ExpertCore::ClaimName(const std::string& name, ModelId& id) {
 
 Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& listener) {
   return LoadBuilt(options, listener, [&](ModelId id, const ArenaOptions& arena) {
-    return BuildModel(options, id, arena, *reader_);
+    return BuildModel(options, id, arena, kept_heat_, *reader_);
   });
 }
 
 Status ExpertCore::LoadOver(OpenedStore open, const ModelOptions& options,
                             const ProgressListener& listener) {
   return LoadBuilt(options, listener, [&](ModelId id, const ArenaOptions& arena) {
-    return BuildModelOver(std::move(open), options, id, arena, *reader_);
+    return BuildModelOver(std::move(open), options, id, arena, kept_heat_, *reader_);
   });
 }
 
@@ -134,8 +144,11 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
                            model->store->source_paths().end());
   info.arithmetic = kArithmeticId;
   executor_.AddModel(std::move(model));
-  MutexLock lock(models_mu_);
-  models_[id].info = std::move(info);
+  {
+    MutexLock lock(models_mu_);
+    models_[id].info = std::move(info);
+  }
+  Preheat(id);
   return Ok{};
 }
 
@@ -178,7 +191,9 @@ Status ExpertCore::UnloadIfIdle(std::string_view name) {
 }
 
 Status ExpertCore::FinishUnload(ModelId id) {
+  const auto turn = budget_turns_.Take([] { return true; });
   std::unique_ptr<LoadedModel> model = executor_.RemoveModel(id);
+  if (model->heat->changed()) heat_.Save(model->heat->Read(model->store->fingerprint()));
   CloseModel(std::move(model), *reader_);
   MutexLock lock(models_mu_);
   models_.erase(id);

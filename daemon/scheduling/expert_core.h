@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_
 #define MOETIER_DAEMON_SCHEDULING_EXPERT_CORE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -15,8 +17,10 @@
 #include "base/mutex.h"
 #include "daemon/scheduling/cpu_lane.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "daemon/scheduling/heat_keeper.h"
 #include "daemon/scheduling/layer_executor.h"
 #include "daemon/scheduling/model_loading.h"
+#include "daemon/scheduling/timed_tasks.h"
 #include "daemon/scheduling/turns.h"
 #include "daemon/scheduling/worker_count.h"
 #include "kernels/expert_ffn.h"
@@ -44,6 +48,7 @@ class ExpertCore final : public DaemonCore {
     ReaderOptions reader;
     ArenaOptions arena;  // on_progress and what are set by each load
     LayerExecutor::Options executor;
+    HeatKeeper::Options heat;
     ModelOptions load_defaults;  // policy, ram and check of models loaded by an operator
   };
 
@@ -59,6 +64,8 @@ class ExpertCore final : public DaemonCore {
   Status UnloadIfIdle(std::string_view name);
   // Experts whose reads failed may be tried again, in every model.
   void LiftQuarantines();
+  // A model that is being preheated, by name, and how far it is.
+  [[nodiscard]] std::optional<std::pair<std::string, ModelProgress>> PreheatUnderWay() const;
 
   Status Submit(LayerCall call, LayerDone done) override;
   [[nodiscard]] std::optional<ModelInfo> FindModel(std::string_view name) const override;
@@ -72,6 +79,11 @@ class ExpertCore final : public DaemonCore {
                        std::span<const ExpertIndex> experts) override;
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
+  Result<ModelHeat> GetHeat(ModelId model) const override;
+  Status SetHeat(ModelId model, const ModelHeat& heat) override;
+  Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
+  Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+                          std::optional<std::chrono::seconds> hold) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   Status AddCallSource(CallSource& source) override;
   void RemoveCallSource(CallSource& source) override;
@@ -86,6 +98,11 @@ class ExpertCore final : public DaemonCore {
     ModelInfo info;
     std::weak_ptr<const void> hold;
   };
+  // What a model's budget was before it was changed for a while, and the task that restores it.
+  struct LentBudget {
+    Bytes original;
+    TimedTasks::TaskId task{};
+  };
   using Build = std::function<Result<std::unique_ptr<LoadedModel>>(ModelId, const ArenaOptions&)>;
 
   Status LoadBuilt(const ModelOptions& options, const ProgressListener& listener,
@@ -93,6 +110,15 @@ class ExpertCore final : public DaemonCore {
   Status ClaimName(const std::string& name, ModelId& id) EXCLUDES(models_mu_);
   Entry* FindReady(std::string_view name) REQUIRES(models_mu_);
   Status FinishUnload(ModelId id) EXCLUDES(models_mu_);
+  std::vector<ModelHeat> CollectHeat();
+  void Preheat(ModelId id);
+
+  // Budgets, by turns.
+  void RestoreBudget(ModelId id);
+  std::optional<Bytes> BudgetOf(ModelId id);
+  Result<Bytes> Resize(ModelId id, Bytes bytes);
+  Status GiveBackRetired(ModelId id, const std::vector<uint32_t>& slots, Arena& arena);
+  Status TakeMissing(ModelId id, const std::vector<uint32_t>& slots, Bytes budget, Arena& arena);
 
   const Options options_;
   kernels::ExpertKernels kernels_;
@@ -102,6 +128,12 @@ class ExpertCore final : public DaemonCore {
   ExpertLoader loader_;                   // lands into the executor
   std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it
 
+  TimedTasks tasks_;
+  HeatKeeper heat_;
+  const HeatLookup kept_heat_;
+  spdlog::logger& log_;
+  Turns budget_turns_;                  // before a load turn
+  std::map<ModelId, LentBudget> lent_;  // by turns
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
   std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);

@@ -113,6 +113,17 @@ void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
   });
 }
 
+bool LayerExecutor::WithModel(ModelId id, const std::function<void(LoadedModel&)>& visit) {
+  bool visited = false;
+  RunOnThread([&] {
+    const auto found = models_.find(id);
+    if (found == models_.end() || found->second->removed) return;
+    visit(*found->second);
+    visited = true;
+  });
+  return visited;
+}
+
 void LayerExecutor::OnLoad(LoadDone done) { mailbox_.Send(Landed{std::move(done)}); }
 
 void LayerExecutor::RunOnThread(const std::function<void()>& run) {
@@ -139,6 +150,7 @@ void LayerExecutor::Loop() {
     AnswerEarly();
     Admit();
     AdvanceChanged();
+    ContinuePreheats();
     if (ComputeSome()) continue;
     RemoveIdleModels();
     if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
@@ -225,6 +237,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   active.started = clock_.Now();
   for (PendingCall& pending : active.batch.calls()) {
     pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
+    model.heat->NextRequest();
   }
   changed_.push_back(id);
 }
@@ -254,10 +267,17 @@ void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
       active_.erase(id);
       return;
     }
+    NoteHeat(active);
     active.next_expert = 0;
     active.unfinished = static_cast<uint32_t>(active.batch.experts().size());
   }
   AskForWaves(id, active);
+}
+
+void LayerExecutor::NoteHeat(const ActiveBatch& active) {
+  for (const LayerBatch::PickedExpert& expert : active.batch.experts()) {
+    active.model.heat->Add(expert.key.layer, expert.key.expert, expert.heat);
+  }
 }
 
 void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {

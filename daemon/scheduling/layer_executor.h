@@ -88,6 +88,34 @@ class LayerExecutor final : public LoadListener, public CallSink {
     const LaneCounters& lane;
     uint32_t queued = 0;
   };
+  // Loads of these experts, the hottest first, as many as free slots hold, while calls are served.
+  // In the place of an earlier preheat of the model. No effect when the model is not there.
+  void StartPreheat(ModelId model, std::vector<ExpertKey> hottest_first);
+  [[nodiscard]] PreheatProgress PreheatOf(ModelId model);
+
+  // Slots of one size class that stand side by side.
+  struct SlotRun {
+    SizeClass size_class{};
+    SlotIndex first{};
+    uint32_t count = 0;
+  };
+  // How a model's slots stand; all by size class, empty when the model is not there.
+  struct SlotUse {
+    std::vector<uint32_t> active;                          // in use or free for it
+    std::vector<std::vector<SlotIndex>> spare;             // retired, ascending
+    std::vector<std::pair<SizeClass, SlotIndex>> retired;  // since the last look
+  };
+  // Calls use at most so many slots a size class from now on; those beyond retire as soon as nobody
+  // holds them. More than there are is no effect. kExhausted, kNoRoom when pins need more.
+  Status LimitSlots(ModelId model, const std::vector<uint32_t>& slots);
+  // Slots that have retired are in nobody's use until RestoreSlots.
+  SlotUse TakeRetired(ModelId model);
+  // Retired slots, with memory again, are used again; this is the model's budget now.
+  void RestoreSlots(ModelId model, const std::vector<SlotRun>& runs, Bytes budget);
+
+  // Runs `visit` on the executor's thread, and waits. False when there is no such model, or it is
+  // being removed.
+  bool WithModel(ModelId model, const std::function<void(LoadedModel&)>& visit);
   // Runs `visit` on the executor's thread, and waits.
   void Inspect(const std::function<void(const View&)>& visit);
 
@@ -175,6 +203,11 @@ class LayerExecutor final : public LoadListener, public CallSink {
   std::future<Status> BeginPin(const ExpertKey& key);
   bool ReleasePin(const ExpertKey& key);  // false when it is not pinned
   void ReleaseWaveOf(WaveId id);
+  static void NoteHeat(const ActiveBatch& active);
+  void ContinuePreheats();
+  void ContinuePreheat(LoadedModel& model);
+  static void NotePreheatRead(LoadedModel& model, const ExpertKey& key);
+  static void CountPreheated(LoadedModel& model, const ExpertKey& key);
   [[nodiscard]] bool Quiet() const;
   void RemoveIdleModels();
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);

@@ -19,6 +19,8 @@ void LayerExecutor::Step(LoadedModel& model, SizeClass size_class, const LedgerE
       loader_->Cancel(cancel->key, cancel->ticket);
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
       OnKeyReady(*ready);
+    } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
+      model.retired.emplace_back(size_class, retired->slot);
     } else {
       OnKeyFailed(model, std::get<KeyFailed>(command));
     }
@@ -39,6 +41,7 @@ void LayerExecutor::StartLoad(LoadedModel& model, SizeClass size_class, const St
 void LayerExecutor::OnLanded(LoadDone done) {
   LoadedModel& model = *models_.at(done.key.model);
   --model.reads_in_flight;
+  NotePreheatRead(model, done.key);
   const LayerGeometry* layer = model.geometry->Find(done.key.layer);
   switch (done.outcome) {
     case LoadDone::Outcome::kLanded:

@@ -6,12 +6,15 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fallback.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "daemon/scheduling/preheat.h"
 #include "tiers/arena.h"
+#include "tiers/heat_book.h"
 #include "tiers/nvme/record_reader.h"
 #include "tiers/residency_ledger.h"
 #include "tiers/store/expert_store.h"
@@ -36,8 +39,12 @@ struct LoadedModel {
   std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<ResidencyLedger>> ledgers;  // per size class
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
+  std::unique_ptr<HeatBook> heat;
+  Preheat preheat;
+  bool preheats = true;  // free slots are filled with the hottest experts
 
   Bytes budget;
+  std::vector<std::pair<SizeClass, SlotIndex>> retired;  // slots whose memory may be given back
   std::vector<std::string> warnings;
   std::vector<Fallback> fallbacks;  // of its store; the arena knows its own
 

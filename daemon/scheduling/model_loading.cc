@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <numeric>
 #include <utility>
 
 #include "base/text_size.h"
@@ -24,20 +25,46 @@ void WarnIfBelowWorkingSet(const ArenaPlan& plan, LoadedModel& model) {
       FormatSize(model.budget)));
 }
 
+// What a policy is told of the heat of before: at most so many tokens' worth, so that what the
+// engines do now soon outweighs it.
+constexpr double kPriorTokens = 128;
+
+double PriorScale(const ModelHeat& heat, const ModelGeometry& geometry) {
+  double sum = 0;
+  for (const LayerHeat& layer : heat.layers)
+    sum += std::reduce(layer.heat.begin(), layer.heat.end(), 0.0);
+  const double most =
+      kPriorTokens * static_cast<double>(geometry.top_k) * static_cast<double>(heat.layers.size());
+  return sum > most ? most / sum : 1;
+}
+
 Status MakeLedgers(const ModelOptions& options, const ArenaPlan& plan, LoadedModel& model) {
+  const ModelHeat heat = model.heat->Read(model.store->fingerprint());
+  const double scale = PriorScale(heat, *model.geometry);
+  const std::vector<ExpertKey> hottest = HottestFirst(heat, model.id);
   for (size_t i = 0; i < plan.regions.size(); ++i) {
+    const SizeClass size_class{static_cast<uint8_t>(i)};
     std::vector<ExpertKey> keys;
+    std::vector<double> prior;
+    std::vector<ExpertKey> hot;
+    for (const ExpertKey& key : hottest) {
+      if (Raw(model.geometry->Find(key.layer)->size_class) == i) hot.push_back(key);
+    }
     for (const LayerGeometry& layer : model.geometry->layers) {
       if (Raw(layer.size_class) != i) continue;
       for (uint32_t expert = 0; expert < layer.experts; ++expert) {
-        keys.push_back({model.id, layer.layer, ExpertIndex{static_cast<uint16_t>(expert)}});
+        const ExpertIndex index{static_cast<uint16_t>(expert)};
+        keys.push_back({model.id, layer.layer, index});
+        prior.push_back(scale * model.heat->Heat(layer.layer, index));
       }
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ResidencyLedger> ledger,
                      ResidencyLedger::Create({.slot_count = plan.regions[i].slots,
+                                              .place_count = model.arena->Places(size_class),
                                               .policy = options.policy,
                                               .keys = std::move(keys),
-                                              .hot_keys = {}}));
+                                              .hot_keys = std::move(hot),
+                                              .prior = std::move(prior)}));
     model.ledgers.push_back(std::move(ledger));
   }
   return Ok{};
@@ -73,20 +100,22 @@ Status OpenFiles(std::span<const UniqueFd> open, LoadedModel& model, RecordReade
 }  // namespace
 
 Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, ModelId id,
-                                                const ArenaOptions& arena, RecordReader& reader) {
+                                                const ArenaOptions& arena, const HeatLookup& heat,
+                                                RecordReader& reader) {
   RETURN_IF_ERROR(RefuseFile(options.directory));
   OpenedStore open;
   ASSIGN_OR_RETURN(open.store, ExpertStore::Open(options.directory));
-  return BuildModelOver(std::move(open), options, id, arena, reader);
+  return BuildModelOver(std::move(open), options, id, arena, heat, reader);
 }
 
 Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const ModelOptions& options,
                                                     ModelId id, const ArenaOptions& arena,
-                                                    RecordReader& reader) {
+                                                    const HeatLookup& heat, RecordReader& reader) {
   auto model = std::make_unique<LoadedModel>();
   model->id = id;
   model->name = options.name;
   model->landing_check = options.landing_check;
+  model->preheats = options.preheat;
   model->store = std::move(open.store);
   model->fallbacks = std::move(open.fallbacks);
   model->geometry = std::make_shared<const ModelGeometry>(model->store->geometry());
@@ -103,10 +132,17 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   }
   const ArenaPlan& plan = *planned;
   if (plan.warning) model->warnings.push_back(fmt::format("{}: {}", arena.what, *plan.warning));
+  model->heat = std::make_unique<HeatBook>(geometry);
+  HeatFolder::Found kept = heat(model->store->fingerprint(), geometry);
+  if (kept.warning) {
+    model->warnings.push_back(fmt::format("model {}: {}", model->name, *kept.warning));
+  }
+  if (kept.heat) model->heat->Set(*kept.heat);
+  model->heat->NoteSaved();
   model->pinned.assign(plan.regions.size(), 0);
   WarnIfBelowWorkingSet(plan, *model);
-  RETURN_IF_ERROR(MakeLedgers(options, plan, *model));
   ASSIGN_OR_RETURN(model->arena, Arena::Create(plan, arena));
+  RETURN_IF_ERROR(MakeLedgers(options, plan, *model));
   RETURN_IF_ERROR(OpenFiles(open.files, *model, reader));
   return model;
 }

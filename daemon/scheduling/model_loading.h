@@ -14,6 +14,7 @@
 #include "daemon/scheduling/loaded_model.h"
 #include "tiers/arena.h"
 #include "tiers/nvme/record_reader.h"
+#include "tiers/store/heat_file.h"
 
 namespace moetier {
 
@@ -25,7 +26,12 @@ struct ModelOptions {
   std::string ram_key = {};    // what the configuration calls it; empty: models[NAME].ram
   std::string policy = "lru";  // tiers/eviction_policy.h names them
   LandingCheck landing_check = LandingCheck::kFirst;
+  bool preheat = true;  // load the hottest experts into free slots while the model serves
 };
+
+// The heat that was kept of a model, if any; it fits the geometry.
+using HeatLookup =
+    std::function<HeatFolder::Found(uint64_t fingerprint, const ModelGeometry& geometry)>;
 
 // A store that is open, for a model that is not loaded from a directory.
 struct OpenedStore {
@@ -35,14 +41,16 @@ struct OpenedStore {
 };
 
 // Opens the store, takes the arena (populated: this is where the time goes), opens the files and
-// makes the ledgers. Nothing is left behind on an error. Blocks; any thread.
+// makes the ledgers, whose policies start from the heat that is found. Nothing is left behind on an
+// error. Blocks; any thread.
 Result<std::unique_ptr<LoadedModel>> BuildModel(const ModelOptions& options, ModelId id,
-                                                const ArenaOptions& arena, RecordReader& reader);
+                                                const ArenaOptions& arena, const HeatLookup& heat,
+                                                RecordReader& reader);
 
 // The same over an open store; the options' directory is not looked at.
 Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const ModelOptions& options,
                                                     ModelId id, const ArenaOptions& arena,
-                                                    RecordReader& reader);
+                                                    const HeatLookup& heat, RecordReader& reader);
 
 // Closes the model's files; its memory goes with it.
 void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader);

@@ -13,7 +13,7 @@ SizeClassSnapshot DescribeClass(const LoadedModel& model, size_t index) {
   snapshot.model_name = model.name;
   snapshot.size_class = SizeClass{static_cast<uint8_t>(index)};
   snapshot.slot_bytes = model.geometry->size_classes[index].slot_bytes;
-  snapshot.slots = model.ledgers[index]->slot_count();
+  snapshot.slots = model.ledgers[index]->place_count() - counts.retired;
   snapshot.resident = counts.resident;
   snapshot.loading = counts.loading;
   snapshot.draining = counts.draining;

@@ -294,6 +294,33 @@ Result<uint32_t> FakeDaemonCore::Unpin(ModelId model, LayerIndex layer,
   return 0u;
 }
 
+Result<ModelHeat> FakeDaemonCore::GetHeat(ModelId /*model*/) const {
+  const MutexLock lock(mu_);
+  return heat_;
+}
+
+Status FakeDaemonCore::SetHeat(ModelId model, const ModelHeat& heat) {
+  RETURN_IF_ERROR(AdminCall(fmt::format("set heat {} {}", Raw(model), heat.layers.size())));
+  const MutexLock lock(mu_);
+  heat_ = heat;
+  return Ok{};
+}
+
+Status FakeDaemonCore::AwaitPreheat(ModelId /*model*/, const ProgressListener& listener) {
+  ModelProgress progress;
+  progress.stage = "preheat";
+  progress.records_done = progress.records_total = 4;
+  listener(progress);
+  return Ok{};
+}
+
+Result<Bytes> FakeDaemonCore::SetBudget(ModelId model, Bytes bytes,
+                                        std::optional<std::chrono::seconds> hold) {
+  RETURN_IF_ERROR(AdminCall(
+      fmt::format("budget {} {} {}", Raw(model), bytes.count(), hold ? hold->count() : 0)));
+  return bytes;
+}
+
 StatusSnapshot FakeDaemonCore::Snapshot() const { return snapshot_; }
 
 Status FakeDaemonCore::AddCallSource(CallSource& /*source*/) {

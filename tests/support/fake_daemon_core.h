@@ -1,6 +1,7 @@
 #ifndef MOETIER_TESTS_SUPPORT_FAKE_DAEMON_CORE_H_
 #define MOETIER_TESTS_SUPPORT_FAKE_DAEMON_CORE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -62,6 +63,12 @@ class FakeDaemonCore final : public DaemonCore {
                        std::span<const ExpertIndex> experts) override;
   Result<uint32_t> Unpin(ModelId model, LayerIndex layer,
                          std::span<const ExpertIndex> experts) override;
+  // As AdminCall says; the heat that was set last.
+  Result<ModelHeat> GetHeat(ModelId model) const override;
+  Status SetHeat(ModelId model, const ModelHeat& heat) override;
+  Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
+  Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+                          std::optional<std::chrono::seconds> hold) override;
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   // It has no executor that could look at one.
   Status AddCallSource(CallSource& source) override;
@@ -101,6 +108,7 @@ class FakeDaemonCore final : public DaemonCore {
   std::vector<SessionId> ended_ GUARDED_BY(mu_);
   std::vector<std::string> admin_calls_ GUARDED_BY(mu_);
   std::map<ModelId, ModelInfo> models_ GUARDED_BY(mu_);
+  ModelHeat heat_ GUARDED_BY(mu_);
   std::thread thread_;  // the last member: it uses all others
 };
 

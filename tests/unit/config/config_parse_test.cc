@@ -84,7 +84,7 @@ models:
   roots: [/a, /b]
   load:
     - {name: a-1.B_2, path: demo, ram: 12GiB, policy: "lfu:32:500", verify_on_landing: always, exact: stall}
-    - {name: second, path: /m.gguf, ram: 12.5%, policy: "heat:64", verify_on_landing: never}
+    - {name: second, path: /m.gguf, ram: 12.5%, policy: "heat:64", verify_on_landing: never, preheat: off}
   on_demand: {stores: false, files: false, most: 7, ram: 3GiB}
 cpu: {workers: 3, instruction_set: avx2, tune: false}
 nvme: {engine: preadv, mode: buffered, queue_depth: 7}
@@ -115,6 +115,7 @@ watchdog: false
   CHECK(config.models[1].ram == MemoryBudget(Percent{12.5}));
   CHECK(config.models[1].policy == "heat:64");
   CHECK(config.models[1].verify_on_landing == VerifyOnLanding::kNever);
+  CHECK_FALSE(config.models[1].preheat);
   CHECK(config.cpu ==
         CpuConfig{.workers = 3, .instruction_set = InstructionSetChoice::kAvx2, .tune = false});
   CHECK(config.nvme ==
@@ -227,10 +228,10 @@ TEST_CASE("ParseConfig: a model's faults are named with its place in the list", 
        "f.yaml:4: models.load[1]: the name `a` is given twice; allowed: one entry a name"},
       {"  - {path: q}\n",
        "f.yaml:4: models.load[1]: `name` is missing; allowed: name and path, and what is optional: "
-       "ram, policy, verify_on_landing, exact"},
+       "ram, policy, verify_on_landing, exact, preheat"},
       {"  - {name: b}\n",
        "f.yaml:4: models.load[1]: `path` is missing; allowed: name and path, and what is optional: "
-       "ram, policy, verify_on_landing, exact"},
+       "ram, policy, verify_on_landing, exact, preheat"},
       {"  - {name: a/b, path: q}\n",
        "f.yaml:4: models.load[1].name: `a/b` is not a model name; allowed: 1 to 64 letters, "
        "digits, `.`, `_`, `-`"},

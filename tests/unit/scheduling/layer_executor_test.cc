@@ -48,6 +48,7 @@ class Bench {
     loaded->geometry = std::make_shared<const ModelGeometry>(model.geometry());
     loaded->store = model.MakeStore();
     loaded->files = {file};
+    loaded->heat = std::make_unique<HeatBook>(model.geometry());
     Bytes budget;
     for (const SizeClassGeometry& each : model.geometry().size_classes) {
       budget += each.slot_bytes * slots;

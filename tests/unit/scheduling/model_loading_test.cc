@@ -16,6 +16,10 @@ class NoListener final : public ReadListener {
   void OnRead(const ReadCompletion&) override {}
 };
 
+HeatLookup NoHeat() {
+  return [](uint64_t, const ModelGeometry&) { return HeatFolder::Found{}; };
+}
+
 class DemoStore {
  public:
   DemoStore() {
@@ -31,11 +35,12 @@ class DemoStore {
     ArenaOptions arena;
     arena.what = "models[demo].ram";
     return BuildModel({.name = "demo", .directory = folder.File("store"), .ram = ram}, ModelId{1},
-                      arena, reader);
+                      arena, kept, reader);
   }
   testing::TempFolder folder;
   NoListener listener;
   FakeRecordReader reader{{}, listener};
+  HeatLookup kept = NoHeat();
 };
 
 }  // namespace
@@ -78,8 +83,8 @@ TEST_CASE("BuildModel: a budget above the model's bytes is all of it", "[schedul
 
 TEST_CASE("BuildModel: a GGUF file in the place of a store is told what to do", "[scheduling]") {
   DemoStore demo;
-  const Result<std::unique_ptr<LoadedModel>> refused =
-      BuildModel({.name = "demo", .directory = kDemo}, ModelId{1}, ArenaOptions{}, demo.reader);
+  const Result<std::unique_ptr<LoadedModel>> refused = BuildModel(
+      {.name = "demo", .directory = kDemo}, ModelId{1}, ArenaOptions{}, NoHeat(), demo.reader);
   REQUIRE(!refused.has_value());
   CHECK(refused.error().message.find("moetierctl import") != std::string::npos);
 }
@@ -88,7 +93,7 @@ TEST_CASE("BuildModel: an unknown policy is refused with the names that exist", 
   DemoStore demo;
   const Result<std::unique_ptr<LoadedModel>> refused =
       BuildModel({.name = "demo", .directory = demo.folder.File("store"), .policy = "best"},
-                 ModelId{1}, ArenaOptions{}, demo.reader);
+                 ModelId{1}, ArenaOptions{}, NoHeat(), demo.reader);
   REQUIRE(!refused.has_value());
   CHECK(refused.error().message.find("lru") != std::string::npos);
 }

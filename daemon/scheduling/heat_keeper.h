@@ -1,0 +1,55 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_HEAT_KEEPER_H_
+#define MOETIER_DAEMON_SCHEDULING_HEAT_KEEPER_H_
+
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/scheduling/timed_tasks.h"
+#include "daemon/scheduling/turns.h"
+#include "tiers/store/heat_file.h"
+
+namespace moetier {
+
+// Keeps the heat of models over restarts: reads it for a load, saves it every few minutes and when
+// asked. A file that cannot be written is a warning, once until it can be.
+// Threads:  any; one file at a time.
+// Lifetime: tasks, logger and whatever `collect` uses outlive it. The tasks are stopped before it
+//           ends.
+class HeatKeeper {
+ public:
+  struct Options {
+    std::string directory;  // empty: nothing is read or kept
+    std::chrono::milliseconds interval = std::chrono::minutes(5);
+  };
+  // The heats that have changed since they were last collected.
+  using Collect = std::function<std::vector<ModelHeat>()>;
+
+  HeatKeeper(Options options, TimedTasks& tasks, spdlog::logger& log, Collect collect);
+
+  // Begins to save every interval.
+  void Start();
+  HeatFolder::Found Load(uint64_t fingerprint, const ModelGeometry& geometry);
+  void Save(const ModelHeat& heat);
+  // All that have changed.
+  void SaveAll();
+
+ private:
+  void SaveLater();
+
+  const Options options_;
+  TimedTasks& tasks_;
+  spdlog::logger& log_;
+  const Collect collect_;
+  Turns turns_;          // two models may share a fingerprint, and so a file
+  HeatFolder folder_;    // by turns
+  bool failed_ = false;  // by turns: the last save did, and that was said
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_HEAT_KEEPER_H_

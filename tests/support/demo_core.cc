@@ -1,0 +1,92 @@
+#include "tests/support/demo_core.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "tiers/store/importer.h"
+
+namespace moetier::testing {
+namespace {
+
+const std::string kDemo = MOETIER_TEST_DATA "/demo-moe";
+
+}  // namespace
+
+DemoCore::DemoCore() {
+  ImportOptions options;
+  options.model_path = kDemo + "/moetier-demo-Q4_K_M.gguf";
+  options.store_directory = folder.File("store");
+  const Result<ImportSummary> imported = ImportModel(options, HostFileSystem(), nullptr);
+  MOE_CHECK(imported.has_value(), "{}", imported.error().message);
+}
+
+void DemoCore::Start(const ModelOptions& model) {
+  core.reset();
+  ExpertCore::Options options;
+  options.tune_kernels = false;
+  options.cpu_workers = 1;
+  options.pin_workers = false;
+  options.heat.directory = folder.File("state/heat");
+  core = ExpertCore::Create(options, clock, log).value();
+  const Status loaded = core->Load(model, AtOnce);
+  MOE_CHECK(loaded.has_value(), "{}", loaded.error().message);
+  MOE_CHECK(core->AwaitPreheat(id(), AtOnce).has_value(), "nobody ends the wait");
+}
+
+void DemoCore::Start(const std::string& policy, bool preheat) {
+  ModelOptions model;
+  model.name = "demo";
+  model.directory = folder.File("store");
+  model.ram = Percent{50};
+  model.policy = policy;
+  model.preheat = preheat;
+  Start(model);
+}
+
+std::future<Result<LayerOutput>> DemoCore::Submit(uint32_t layer,
+                                                  const std::vector<uint16_t>& experts) {
+  LayerCall call;
+  call.model = id();
+  call.layer = static_cast<LayerIndex>(layer);
+  call.rows = 1;
+  call.top_k = static_cast<uint32_t>(experts.size());
+  for (uint32_t i = 0; i < kHidden; ++i) call.hidden.push_back(static_cast<float>(i) / 64 - 2);
+  call.experts = experts;
+  call.weights.assign(experts.size(), 0.25f);
+  call.received = clock.Now();
+  call.control = std::make_shared<CallControl>();
+  // Shared because a std::function is copyable and a promise is not.
+  auto answer = std::make_shared<std::promise<Result<LayerOutput>>>();
+  std::future<Result<LayerOutput>> output = answer->get_future();
+  const Status taken = core->Submit(
+      std::move(call), [answer](Result<LayerOutput> result) { answer->set_value(result); });
+  if (!taken.has_value()) answer->set_value(taken.error());
+  return output;
+}
+
+std::vector<uint16_t> DemoCore::Recorded(uint32_t token, uint32_t layer) {
+  static const nlohmann::json trace = [] {
+    std::ifstream file(kDemo + "/routing-trace.json");
+    return nlohmann::json::parse(file);
+  }();
+  return trace.at("experts").at(token).at(layer).get<std::vector<uint16_t>>();
+}
+
+double DemoCore::HitRate(uint32_t first_token, uint32_t tokens) {
+  uint32_t hits = 0;
+  for (uint32_t token = first_token; token < first_token + tokens; ++token) {
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      hits += Run(layer, Recorded(token, layer)).hits;
+    }
+  }
+  return 100.0 * hits / (tokens * kLayers * kTopK);
+}
+
+std::string DemoCore::HeatFile() const {
+  return HeatFolder(HostFileSystem(), folder.File("state/heat"))
+      .PathOf(core->FindModel("demo")->fingerprint);
+}
+
+}  // namespace moetier::testing

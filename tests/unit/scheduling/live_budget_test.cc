@@ -1,0 +1,172 @@
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/support/demo_core.h"
+
+namespace moetier {
+namespace {
+
+using testing::DemoCore;
+
+struct Slots {
+  uint32_t slots = 0;
+  uint32_t resident = 0;
+  Bytes memory;
+  Bytes budget;
+};
+
+Slots SlotsOf(const DemoCore& demo) {
+  Slots all;
+  const StatusSnapshot snapshot = demo.core->Snapshot();
+  for (const SizeClassSnapshot& each : snapshot.pools.at(0).classes) {
+    all.slots += each.slots;
+    all.resident += each.resident;
+  }
+  all.memory = snapshot.pools.at(0).used;
+  all.budget = snapshot.pools.at(0).budget;
+  return all;
+}
+
+ModelOptions WithRam(const DemoCore& demo, MemoryBudget ram) {
+  ModelOptions options;
+  options.name = "demo";
+  options.directory = demo.folder.File("store");
+  options.ram = ram;
+  return options;
+}
+
+Bytes TotalOf(const DemoCore& demo) { return demo.core->FindModel("demo")->geometry->TotalBytes(); }
+
+bool Eventually(const std::function<bool()>& reached) {
+  for (int i = 0; i < 1000; ++i) {
+    if (reached()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("Live budget: memory and slots shrink and grow, within what was asked for",
+          "[scheduling]") {
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{100}));
+  demo.HitRate(0, 60);
+  const Slots whole = SlotsOf(demo);
+  CHECK(whole.slots == 192);
+  const Bytes quarter(TotalOf(demo).count() / 4);
+  const Bytes in_force = demo.core->SetBudget(demo.id(), quarter, {}).value();
+  CHECK(in_force <= quarter);
+  const Slots small = SlotsOf(demo);
+  CHECK(small.memory == in_force);
+  CHECK(small.budget == quarter);
+  CHECK(small.resident <= small.slots);
+  CHECK(small.slots < 50);
+  demo.HitRate(60, 20);
+  CHECK(SlotsOf(demo).memory == in_force);
+  REQUIRE(demo.core->SetBudget(demo.id(), Bytes(UINT64_MAX), {}).has_value());
+  CHECK(SlotsOf(demo).slots == 192);
+  CHECK(SlotsOf(demo).memory == whole.memory);
+}
+
+TEST_CASE("Live budget: a model that was loaded small grows to all of its experts",
+          "[scheduling]") {
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{10}));
+  REQUIRE(demo.core->SetBudget(demo.id(), TotalOf(demo), {}).has_value());
+  CHECK(SlotsOf(demo).slots == 192);
+  demo.HitRate(0, 100);
+  CHECK(demo.HitRate(0, 100) == 100);
+}
+
+TEST_CASE("Live budget: a larger budget is filled with what is hot", "[scheduling]") {
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{25}));
+  demo.HitRate(0, 100);
+  REQUIRE(demo.core->SetBudget(demo.id(), TotalOf(demo), {}).has_value());
+  REQUIRE(demo.core->AwaitPreheat(demo.id(), testing::AtOnce).has_value());
+  CHECK(demo.HitRate(0, 100) == 100);
+}
+
+TEST_CASE("Live budget: what cannot be is refused with the numbers, and nothing changes",
+          "[scheduling]") {
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{50}));
+  const Slots before = SlotsOf(demo);
+  CHECK(demo.core->SetBudget(demo.id(), 100_KiB, {}).error().reason == Reason::kBudgetTooSmall);
+  std::vector<ExpertIndex> pinned;
+  for (uint16_t i = 0; i < 20; ++i) pinned.push_back(ExpertIndex{i});
+  REQUIRE(demo.core->Pin(demo.id(), LayerIndex{0}, pinned).has_value());
+  const auto refused = demo.core->SetBudget(demo.id(), Bytes(TotalOf(demo).count() / 10), {});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().reason == Reason::kNoRoom);
+  CHECK_THAT(refused.error().message, Catch::Contains("20 are pinned"));
+  CHECK(demo.core->SetBudget(ModelId{99}, 1_GiB, {}).error().reason == Reason::kUnknownModel);
+  const Slots after = SlotsOf(demo);
+  CHECK(after.slots == before.slots);
+  CHECK(after.memory == before.memory);
+  CHECK(after.budget == before.budget);
+}
+
+TEST_CASE(
+    "Live budget: what was changed for a while is restored by itself, to what was there first",
+    "[scheduling]") {
+  using std::chrono::seconds;
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{50}));
+  const Slots before = SlotsOf(demo);
+  const Bytes total = TotalOf(demo);
+  REQUIRE(demo.core->SetBudget(demo.id(), Bytes(total.count() / 4), seconds(3600)).has_value());
+  REQUIRE(demo.core->SetBudget(demo.id(), Bytes(total.count() / 8), seconds(1)).has_value());
+  CHECK(SlotsOf(demo).slots < before.slots / 2);
+  CHECK(Eventually([&] { return SlotsOf(demo).slots == before.slots; }));
+  CHECK(SlotsOf(demo).budget == before.budget);
+}
+
+TEST_CASE("Live budget: calls give the same bits while it changes under them", "[scheduling]") {
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{100}));
+  std::vector<std::vector<float>> expected;
+  for (uint32_t token = 0; token < 40; ++token) {
+    expected.push_back(demo.Run(token % 6, DemoCore::Recorded(token, token % 6)).output);
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<uint32_t> refused{0};
+  std::jthread changes([&] {
+    const uint64_t total = TotalOf(demo).count();
+    for (uint64_t i = 0; !stop; ++i) {
+      const auto set = demo.core->SetBudget(demo.id(), Bytes(total / (1 + i * 7 % 15)), {});
+      if (!set.has_value()) ++refused;
+    }
+  });
+  uint32_t wrong = 0;
+  for (uint32_t round = 0; round < 40; ++round) {
+    std::vector<std::future<Result<LayerOutput>>> answers;
+    for (uint32_t token = 0; token < 40; ++token) {
+      answers.push_back(demo.Submit(token % 6, DemoCore::Recorded(token, token % 6)));
+    }
+    for (uint32_t token = 0; token < 40; ++token) {
+      if (answers[token].get().value().output != expected[token]) ++wrong;
+    }
+  }
+  stop = true;
+  changes.join();
+  CHECK(wrong == 0);
+  CHECK(refused == 0);
+}
+
+TEST_CASE("Live budget: an unload waits for a change under way, and what was lent is forgotten",
+          "[scheduling]") {
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{100}));
+  const ModelId id = demo.id();
+  REQUIRE(demo.core->SetBudget(id, Bytes(TotalOf(demo).count() / 4), std::chrono::seconds(1))
+              .has_value());
+  std::jthread change([&] { (void)demo.core->SetBudget(id, Bytes(UINT64_MAX), {}); });
+  REQUIRE(demo.core->UnloadModel("demo").has_value());
+  change.join();
+  CHECK(demo.core->SetBudget(id, 1_GiB, {}).error().reason == Reason::kUnknownModel);
+}
+
+}  // namespace moetier
