@@ -74,6 +74,18 @@ struct NvmeConfig {
   friend bool operator==(const NvmeConfig&, const NvmeConfig&) = default;
 };
 
+// Experts read before a call asks for them.
+struct PrefetchConfig {
+  bool enabled = true;
+  bool router = true;      // guesses of the model's own routers
+  bool hints = true;       // of engines
+  bool history = false;    // of what followed before; for models without routers
+  uint32_t depth = 1;      // layers ahead
+  uint32_t guesses = 0;    // experts a layer and row; 0: as many as the model picks
+  uint32_t in_flight = 8;  // reads at one time
+  friend bool operator==(const PrefetchConfig&, const PrefetchConfig&) = default;
+};
+
 // kAuto locks where the host lets it and names the fallback; kYes refuses to start without.
 enum class LockMemory : uint8_t { kNo, kAuto, kYes };
 
@@ -117,6 +129,7 @@ struct DaemonConfig {
   std::vector<std::string> model_roots;  // a client's Load may name only paths below these
   CpuConfig cpu;
   NvmeConfig nvme;
+  PrefetchConfig prefetch;
   MemoryConfig memory;
   LimitsConfig limits;
   FastLaneConfig fast_lane;

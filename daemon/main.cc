@@ -122,6 +122,7 @@ class Reloader {
     fixed("models.on_demand", next.on_demand == running_.on_demand);
     fixed("cpu", next.cpu == running_.cpu);
     fixed("nvme", next.nvme == running_.nvme);
+    fixed("prefetch", next.prefetch == running_.prefetch);
     fixed("memory", next.memory == running_.memory);
     fixed("limits", next.limits == running_.limits);
     fixed("fastlane", next.fast_lane == running_.fast_lane);

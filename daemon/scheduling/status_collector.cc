@@ -39,6 +39,25 @@ QuarantineSnapshot DescribeQuarantine(const LoadedModel& model, const ExpertKey&
   return snapshot;
 }
 
+void AddPrefetches(const LedgerCounts& counts, PrefetchTotals& totals) {
+  totals.started += counts.prefetched;
+  totals.used += counts.prefetch_used;
+  totals.late += counts.prefetch_late;
+  totals.wasted += counts.prefetch_wasted;
+  totals.refused += counts.prefetch_refused;
+  totals.in_flight += counts.prefetching;
+}
+
+void CollectPrefetch(const LayerExecutor::View& view, PrefetchSnapshot& snapshot) {
+  snapshot.enabled = view.prefetcher.options().enabled;
+  for (const auto& [id, model] : view.models) {
+    for (const auto& ledger : model->ledgers) AddPrefetches(ledger->counts(), snapshot.totals);
+  }
+  for (size_t i = 0; i < kGuessSources; ++i) {
+    snapshot.sources[i] = view.prefetcher.counts(static_cast<GuessSource>(i));
+  }
+}
+
 }  // namespace
 
 void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
@@ -74,6 +93,7 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
       std::chrono::duration_cast<std::chrono::microseconds>(view.lane.busy).count());
   snapshot.lanes.push_back(std::move(lane));
   snapshot.queued = view.queued;
+  CollectPrefetch(view, snapshot.prefetch);
 }
 
 ReaderSnapshot DescribeReader(const RecordReader& reader) {
