@@ -92,6 +92,18 @@ struct DeviceConfig {
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
+// Experts read before a call asks for them.
+struct PrefetchConfig {
+  bool enabled = true;
+  bool router = true;      // guesses of the model's own routers
+  bool hints = true;       // of engines
+  bool history = false;    // of what followed before; for models without routers
+  uint32_t depth = 1;      // layers ahead
+  uint32_t guesses = 0;    // experts a layer and row; 0: as many as the model picks
+  uint32_t in_flight = 8;  // reads at one time
+  friend bool operator==(const PrefetchConfig&, const PrefetchConfig&) = default;
+};
+
 // kAuto locks where the host lets it and names the fallback; kYes refuses to start without.
 enum class LockMemory : uint8_t { kNo, kAuto, kYes };
 
@@ -136,6 +148,7 @@ struct DaemonConfig {
   CpuConfig cpu;
   NvmeConfig nvme;
   std::vector<DeviceConfig> devices;  // at most one
+  PrefetchConfig prefetch;
   MemoryConfig memory;
   LimitsConfig limits;
   FastLaneConfig fast_lane;

@@ -215,6 +215,19 @@ Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig
   return Ok();
 }
 
+Status ReadPrefetch(const ConfigNode& node, const ConfigPlace& place, PrefetchConfig& prefetch) {
+  const std::array fields = {
+      ConfigField{"enabled", Bool(prefetch.enabled)},
+      ConfigField{"router", Bool(prefetch.router)},
+      ConfigField{"hints", Bool(prefetch.hints)},
+      ConfigField{"history", Bool(prefetch.history)},
+      ConfigField{"depth", Count(prefetch.depth, 1, 4)},
+      ConfigField{"guesses", Count(prefetch.guesses, 0, 64)},
+      ConfigField{"in_flight", Count(prefetch.in_flight, 1, 256)},
+  };
+  return ReadMap(node, place, fields);
+}
+
 Status ReadMemory(const ConfigNode& node, const ConfigPlace& place, MemoryConfig& memory) {
   const std::array fields = {
       ConfigField{"arena", Choice<ArenaKind>(memory.arena, kArenaChoices)},
@@ -274,6 +287,7 @@ Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_
       ConfigField{"models", Section(config, ReadModels)},
       ConfigField{"cpu", Section(config.cpu, ReadCpu)},
       ConfigField{"nvme", Section(config.nvme, ReadNvme)},
+      ConfigField{"prefetch", Section(config.prefetch, ReadPrefetch)},
       ConfigField{"memory", Section(config.memory, ReadMemory)},
       ConfigField{"devices", ListOf("a list of devices", read_device)},
       ConfigField{"limits", Section(config.limits, ReadLimits)},

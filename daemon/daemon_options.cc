@@ -115,6 +115,13 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
     options.device = DeviceOptions(config.devices.front(), options.arena);
   }
   options.executor.max_queued_calls = config.limits.queue;
+  options.executor.prefetch = {.enabled = config.prefetch.enabled,
+                               .router = config.prefetch.router,
+                               .hints = config.prefetch.hints,
+                               .history = config.prefetch.history,
+                               .depth = config.prefetch.depth,
+                               .guesses = config.prefetch.guesses,
+                               .in_flight = config.prefetch.in_flight};
   options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
   options.heat.directory = config.state_directory + "/heat";
   return options;

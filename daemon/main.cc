@@ -151,6 +151,7 @@ class Reloader {
     fixed("models.on_demand", next.on_demand == running_.on_demand);
     fixed("cpu", next.cpu == running_.cpu);
     fixed("nvme", next.nvme == running_.nvme);
+    fixed("prefetch", next.prefetch == running_.prefetch);
     fixed("memory", next.memory == running_.memory);
     fixed("devices", next.devices == running_.devices);
     fixed("limits", next.limits == running_.limits);

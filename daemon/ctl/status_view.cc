@@ -244,6 +244,29 @@ std::string Reader(const v1::StatusReply& now, const Rates& rates) {
       reader.in_flight(), reader.queued(), reader.cancelled(), reader.errors());
 }
 
+// How many of those that have landed or were joined a call could use without waiting.
+std::string Prefetch(const v1::StatusReply& now) {
+  const v1::PrefetchStatus& prefetch = now.prefetch();
+  if (!prefetch.enabled() && prefetch.started() == 0) return "";
+  std::string text = fmt::format(
+      "\nprefetch: {} started, {} used ({} late), {} wasted, {} refused, {} in flight\n",
+      prefetch.started(), prefetch.used(), prefetch.late(), prefetch.wasted(), prefetch.refused(),
+      prefetch.in_flight());
+  TextTable table({{"GUESSES OF"},
+                   {"CALLS", Align::kRight},
+                   {"RECALL", Align::kRight},
+                   {"PRECISION", Align::kRight},
+                   {"IN TIME", Align::kRight},
+                   {"STALE", Align::kRight}});
+  for (const v1::GuessSourceStatus& source : prefetch.sources()) {
+    table.AddRow({source.name(), fmt::to_string(source.calls()),
+                  Percentage(source.right(), source.picks()),
+                  Percentage(source.right(), source.guesses()),
+                  Percentage(source.in_time(), source.absent()), fmt::to_string(source.stale())});
+  }
+  return text + (table.empty() ? "" : table.Render());
+}
+
 std::string Sessions(const v1::StatusReply& now, const Rates& rates) {
   TextTable table({{"SESSION", Align::kRight},
                    {"CLIENT"},
@@ -296,7 +319,7 @@ std::string Troubles(const v1::StatusReply& now) {
 std::string RenderStatus(const v1::StatusReply& now, const StatusInterval& interval) {
   const Rates rates(now, interval);
   return Header(now, rates) + "\n" + Pools(now, rates) + Lanes(now, rates) + Planning(now) +
-         Times(now) + Reader(now, rates) + Sessions(now, rates) + Troubles(now);
+         Times(now) + Reader(now, rates) + Prefetch(now) + Sessions(now, rates) + Troubles(now);
 }
 
 }  // namespace moetier

@@ -3,6 +3,7 @@
 #include "daemon/rpc/attach_reactor.h"
 #include "daemon/rpc/compute_reactor.h"
 #include "daemon/rpc/decode_reactor.h"
+#include "daemon/rpc/hint_validation.h"
 #include "daemon/rpc/unary_reply.h"
 
 namespace moetier {
@@ -30,9 +31,21 @@ grpc::ServerUnaryReactor* ExpertsService::Route(grpc::CallbackServerContext* cal
 }
 
 grpc::ServerUnaryReactor* ExpertsService::Hint(grpc::CallbackServerContext* call,
-                                               const v1::HintRequest* /*request*/,
-                                               v1::HintReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Experts.Hint")));
+                                               const v1::HintRequest* request,
+                                               v1::HintReply* reply) {
+  return FinishNow(*call, TakeHints(*request, *reply));
+}
+
+grpc::Status ExpertsService::TakeHints(const v1::HintRequest& request, v1::HintReply& reply) {
+  const Result<std::shared_ptr<Session>> session = context_.sessions.Find(request.session());
+  if (!session) return context_.Refuse(session.error(), {.field = "session"});
+  const ModelInfo& model = (*session)->model();
+  FaultPlace place;
+  Result<std::vector<ExpertKey>> experts = ValidateHints(request.hints(), *model.geometry, place);
+  if (!experts) return context_.Refuse(experts.error(), place);
+  for (ExpertKey& key : *experts) key.model = model.id;
+  reply.set_taken(context_.core.Hint((*session)->id(), *experts));
+  return grpc::Status::OK;
 }
 
 }  // namespace moetier

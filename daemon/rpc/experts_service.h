@@ -31,6 +31,8 @@ class ExpertsService final : public ExpertsBase {
                                  v1::HintReply* reply) override;
 
  private:
+  grpc::Status TakeHints(const v1::HintRequest& request, v1::HintReply& reply);
+
   ServiceContext& context_;
 };
 

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "daemon/rpc/hint_validation.h"
+
 namespace moetier {
 
 static_assert(static_cast<uint32_t>(HiddenType::kF32) == v1::DTYPE_F32 &&
@@ -23,7 +25,11 @@ Result<LayerCall> ValidateLayerRequest(const v1::LayerRequest& request,
       .weights = {request.weights().data(), static_cast<size_t>(request.weights_size())},
       .timeout_us = request.timeout_us(),
       .forced_lane = request.forced_lane()};
-  return CheckLayerRequest(view, geometry, limits, received, place);
+  ASSIGN_OR_RETURN(LayerCall call, CheckLayerRequest(view, geometry, limits, received, place));
+  if (!request.hints().empty()) {
+    ASSIGN_OR_RETURN(call.hints, ValidateHints(request.hints(), geometry, place));
+  }
+  return call;
 }
 
 }  // namespace moetier

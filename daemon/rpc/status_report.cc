@@ -116,6 +116,29 @@ void FillTotals(const ReplyCounters::Totals& totals, v1::StatusReply& reply) {
   }
 }
 
+void FillPrefetch(const PrefetchSnapshot& prefetch, v1::PrefetchStatus& message) {
+  message.set_enabled(prefetch.enabled);
+  message.set_started(prefetch.totals.started);
+  message.set_used(prefetch.totals.used);
+  message.set_late(prefetch.totals.late);
+  message.set_wasted(prefetch.totals.wasted);
+  message.set_refused(prefetch.totals.refused);
+  message.set_in_flight(prefetch.totals.in_flight);
+  for (size_t i = 0; i < kGuessSources; ++i) {
+    const SourceCounts& counts = prefetch.sources[i];
+    if (counts.calls == 0 && counts.stale == 0) continue;
+    v1::GuessSourceStatus& source = *message.add_sources();
+    source.set_name(std::string(GuessSourceName(static_cast<GuessSource>(i))));
+    source.set_calls(counts.calls);
+    source.set_picks(counts.picks);
+    source.set_guesses(counts.guesses);
+    source.set_right(counts.right);
+    source.set_absent(counts.absent);
+    source.set_in_time(counts.in_time);
+    source.set_stale(counts.stale);
+  }
+}
+
 }  // namespace
 
 v1::StatusReply StatusReport::Make() {
@@ -135,6 +158,7 @@ v1::StatusReply StatusReport::Make() {
   FillModels(core, reply);
   FillSessions(reply);
   FillNotes(core, reply);
+  FillPrefetch(core.prefetch, *reply.mutable_prefetch());
   for (const std::string& warning : context_.warnings()) reply.add_warnings(WireText(warning));
   FillTotals(context_.counters.totals(), reply);
   reply.set_queued(core.queued);

@@ -27,7 +27,19 @@ uint64_t GuessBook::Begin(SessionId session, ModelId model, LayerIndex layer,
   });
   Forget(expectation, dropped);
   expectation.begun = ++last_stamp_;
+  if (last_stamp_ % (kLongestWait / 4) == 0) GiveUpOld(dropped);
   return last_stamp_;
+}
+
+void GuessBook::GiveUpOld(std::vector<ExpertKey>& dropped) {
+  for (auto& [place, expectation] : expectations_) {
+    if (last_stamp_ - expectation.guessed >= kLongestWait) Forget(expectation, dropped);
+  }
+}
+
+bool GuessBook::Knows(SessionId session) const {
+  const auto found = expectations_.lower_bound({.session = session, .model = {}, .layer = {}});
+  return found != expectations_.end() && found->first.session == session;
 }
 
 void GuessBook::Judge(const Expectation& expectation, std::span<const uint16_t> experts) {
@@ -67,6 +79,7 @@ uint32_t GuessBook::Add(GuessSource source, SessionId session, uint64_t stamp,
     ++counts_[static_cast<size_t>(source)].stale;
     return 0;
   }
+  expectation.guessed = last_stamp_;
   uint32_t taken = 0;
   for (const ExpertKey& key : keys) {
     if (Guess* const known = Find(expectation, key)) {

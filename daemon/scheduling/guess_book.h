@@ -25,6 +25,8 @@ class GuessBook {
  public:
   // Guesses of one session for one layer at one time; more are not taken.
   static constexpr uint32_t kMostGuesses = 64;
+  // So many calls later, over all sessions, a guess whose layer was not called is given up.
+  static constexpr uint64_t kLongestWait = 4096;
 
   explicit GuessBook(std::function<bool(const ExpertKey&)> is_resident)
       : is_resident_(std::move(is_resident)) {}
@@ -40,6 +42,8 @@ class GuessBook {
   uint32_t Add(GuessSource source, SessionId session, uint64_t stamp,
                std::span<const ExpertKey> keys, uint32_t room);
   [[nodiscard]] uint64_t last_stamp() const { return last_stamp_; }
+  // Whether the session has called or been hinted for, and has not ended.
+  [[nodiscard]] bool Knows(SessionId session) const;
 
   // The expert to read next: expected, wanted and not given out before.
   std::optional<ExpertKey> TakeWanted();
@@ -62,7 +66,8 @@ class GuessBook {
     bool was_there = false;
   };
   struct Expectation {
-    uint64_t begun = 0;  // stamp of the layer's last call
+    uint64_t begun = 0;    // stamp of the layer's last call
+    uint64_t guessed = 0;  // last stamp when guesses came
     std::vector<Guess> guesses;
   };
   struct Place {
@@ -73,6 +78,7 @@ class GuessBook {
   };
 
   void Judge(const Expectation& expectation, std::span<const uint16_t> experts);
+  void GiveUpOld(std::vector<ExpertKey>& dropped);
   void Forget(Expectation& expectation, std::vector<ExpertKey>& dropped);
   static Guess* Find(Expectation& expectation, const ExpertKey& key);
 

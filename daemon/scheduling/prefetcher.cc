@@ -83,6 +83,7 @@ PickHistory* Prefetcher::HistoryOf(const LoadedModel& model) {
 }
 
 void Prefetcher::Take(const LoadedModel& model, const LayerGuesses& guesses) {
+  if (!book_.Knows(guesses.session)) return;  // it has ended meanwhile
   book_.Add(GuessSource::kRouter, guesses.session, guesses.stamp, guesses.experts, Room(model));
 }
 

@@ -119,6 +119,25 @@ QuarantineSnapshot DescribeQuarantine(const LoadedModel& model, const ExpertKey&
   return snapshot;
 }
 
+void AddPrefetches(const LedgerCounts& counts, PrefetchTotals& totals) {
+  totals.started += counts.prefetched;
+  totals.used += counts.prefetch_used;
+  totals.late += counts.prefetch_late;
+  totals.wasted += counts.prefetch_wasted;
+  totals.refused += counts.prefetch_refused;
+  totals.in_flight += counts.prefetching;
+}
+
+void CollectPrefetch(const LayerExecutor::View& view, PrefetchSnapshot& snapshot) {
+  snapshot.enabled = view.prefetcher.options().enabled;
+  for (const auto& [id, model] : view.models) {
+    for (const auto& ledger : model->ledgers) AddPrefetches(ledger->counts(), snapshot.totals);
+  }
+  for (size_t i = 0; i < kGuessSources; ++i) {
+    snapshot.sources[i] = view.prefetcher.counts(static_cast<GuessSource>(i));
+  }
+}
+
 }  // namespace
 
 void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
@@ -148,6 +167,7 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
   CollectDevice(view, snapshot);
   CollectLanes(view, snapshot);
   snapshot.queued = view.queued;
+  CollectPrefetch(view, snapshot.prefetch);
 }
 
 ReaderSnapshot DescribeReader(const RecordReader& reader) {

@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_STATUS_SNAPSHOT_H_
 #define MOETIER_DAEMON_SCHEDULING_STATUS_SNAPSHOT_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/ids.h"
 #include "base/reason.h"
 #include "daemon/scheduling/lane_kind.h"
+#include "daemon/scheduling/prefetch_counts.h"
 
 namespace moetier {
 
@@ -129,6 +131,12 @@ struct FallbackSnapshot {
   uint64_t count = 0;
 };
 
+struct PrefetchSnapshot {
+  bool enabled = false;
+  PrefetchTotals totals;
+  std::array<SourceCounts, kGuessSources> sources{};  // by GuessSource
+};
+
 struct StatusSnapshot {
   CpuSnapshot cpu;
   std::vector<PoolSnapshot> pools;
@@ -141,6 +149,7 @@ struct StatusSnapshot {
   std::vector<std::string> warnings;
   uint32_t queued = 0;  // calls waiting for the executor
   uint32_t queue_limit = 0;
+  PrefetchSnapshot prefetch;
 };
 
 }  // namespace moetier

@@ -64,6 +64,31 @@ done
 check "over the fast lane" same "$(model packed 25% lru)"$'\n'"$(machine auto 2)" -- --rows 1 --fastlane
 check "8 sessions over the fast lane, 64 rows" \
   same "$(model packed 25% lru)"$'\n'"$(machine auto 2)" -- --rows 64 --sessions 8 --fastlane
+# Reading ahead changes what is resident when, and no bit.
+for prefetch in "{enabled: false}" "{router: false, hints: false, history: true}" \
+  "{depth: 3, guesses: 16, in_flight: 32}"; do
+  check "prefetch $prefetch" same "$(model packed 25% lru)"$'\n'"prefetch: $prefetch" -- --rows 1
+  check "prefetch $prefetch on the least budget" \
+    same "$(model in-place "$LEAST" heat)"$'\n'"prefetch: $prefetch" -- --rows 2 --sessions 8
+done
+check "prefetch over the fast lane, one call at a time" \
+  same "$(model packed 25% lru)"$'\n'"fastlane: {max_in_flight: 1}" -- --rows 1 --repeat 4 --fastlane
+# The status says how good the guesses were: all 64 tokens and 5 layers that have one before them.
+guesses_are_counted() {
+  start_daemon "$(model packed 25% lru)"$'\n'"fastlane: {max_in_flight: 1}" || return 1
+  replay_hash --rows 1 --repeat 4 --fastlane >"$work/guessed" || return 1
+  "$ctl" status --json >"$work/out"
+  stop_daemon
+  equal "$(json_value '["prefetch"]["sources"][0]["name"]')" router || return 1
+  python3 - "$work/out" <<'PY'
+import json, sys
+source = json.load(open(sys.argv[1]))["prefetch"]["sources"][0]
+recall = int(source["right"]) / int(source["picks"])
+print(f"recall {recall:.3f} over {source['calls']} calls")
+sys.exit(0 if 0.55 < recall < 0.75 and int(source["calls"]) > 0 else 1)
+PY
+}
+check "the status counts what the router guessed" guesses_are_counted
 check "tuned kernels" same "$(model packed 100% lru)"$'\n'"cpu: {tune: true}" -- --rows 8 --sessions 2
 
 # Room for one call a size class, and not one expert less.

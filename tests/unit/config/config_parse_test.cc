@@ -129,6 +129,7 @@ models:
   on_demand: {stores: false, files: false, most: 7, ram: 3GiB}
 cpu: {workers: 3, instruction_set: avx2, tune: false}
 nvme: {engine: preadv, mode: buffered, queue_depth: 7}
+prefetch: {enabled: false, router: false, hints: false, history: true, depth: 2, guesses: 5, in_flight: 3}
 memory: {arena: shared, huge_pages: false, lock: true}
 limits: {sessions: 1, max_rows: 2, max_in_flight: 3, max_message_bytes: 1MiB, queue: 5}
 fastlane: {enabled: false, max_sessions: 6, max_rows: 7, max_in_flight: 8, spin_us: 9, memory: 3MiB}
@@ -159,6 +160,13 @@ watchdog: false
   CHECK_FALSE(config.models[1].preheat);
   CHECK(config.cpu ==
         CpuConfig{.workers = 3, .instruction_set = InstructionSetChoice::kAvx2, .tune = false});
+  CHECK(config.prefetch == PrefetchConfig{.enabled = false,
+                                          .router = false,
+                                          .hints = false,
+                                          .history = true,
+                                          .depth = 2,
+                                          .guesses = 5,
+                                          .in_flight = 3});
   CHECK(config.nvme ==
         NvmeConfig{.engine = ReadEngine::kPreadv, .mode = ReadMode::kBuffered, .queue_depth = 7});
   CHECK(config.memory ==
@@ -186,7 +194,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "instruction_set, tune"},
       {"zzzzzz: 3\n",
        "f.yaml:1: zzzzzz: unknown key; allowed: state_directory, socket, tcp, store_root, models, "
-       "cpu, nvme, memory, devices, limits, fastlane, log, watchdog"},
+       "cpu, nvme, prefetch, memory, devices, limits, fastlane, log, watchdog"},
       {"cpu: {workers: 0}",
        "f.yaml:1: cpu.workers: `0` is not a number of threads; allowed: auto, "
        "1 to 1024"},
@@ -208,6 +216,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "number of threads"},
       {"\n\nnvme: {queue_depth: 4096}",
        "f.yaml:3: nvme.queue_depth: 4096 is out of range; allowed: 1 to 1024"},
+      {"prefetch: {depth: 5}", "f.yaml:1: prefetch.depth: 5 is out of range; allowed: 1 to 4"},
       {"nvme: {queue_depth: 0x10}",
        "f.yaml:1: nvme.queue_depth: `0x10` is not a whole number; allowed: 1 to 1024"},
       {"nvme: {queue_depth: 99999999999}",
@@ -222,7 +231,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "f.yaml:1: memory.lock: `maybe` is none of the choices; allowed: auto, true, false"},
       {"- a",
        "f.yaml:1: a map of keys is expected here; allowed: state_directory, socket, tcp, "
-       "store_root, models, cpu, nvme, memory, devices, limits, fastlane, log, watchdog"},
+       "store_root, models, cpu, nvme, prefetch, memory, devices, limits, fastlane, log, watchdog"},
       {"socket: {path: run/x}",
        "f.yaml:1: socket.path: `run/x` is not an absolute path; allowed: "
        "a path that starts with /"},

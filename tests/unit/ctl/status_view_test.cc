@@ -54,6 +54,30 @@ v1::StatusReply Sample() {
 
 }  // namespace
 
+TEST_CASE("RenderStatus: prefetches and the quality of their sources are shown where there are any",
+          "[ctl]") {
+  v1::StatusReply status = Sample();
+  CHECK(RenderStatus(status).find("prefetch") == std::string::npos);
+  v1::PrefetchStatus& prefetch = *status.mutable_prefetch();
+  prefetch.set_enabled(true);
+  prefetch.set_started(40);
+  prefetch.set_used(30);
+  prefetch.set_late(5);
+  prefetch.set_wasted(9);
+  prefetch.set_in_flight(1);
+  v1::GuessSourceStatus& source = *prefetch.add_sources();
+  source.set_name("router");
+  source.set_calls(12);
+  source.set_picks(48);
+  source.set_guesses(96);
+  source.set_right(36);
+  source.set_absent(30);
+  source.set_in_time(24);
+  const std::string page = RenderStatus(status);
+  Has(page, "prefetch: 40 started, 30 used (5 late), 9 wasted, 0 refused, 1 in flight\n");
+  Has(page, "router         12  75.0 %     37.5 %   80.0 %      0\n");
+}
+
 TEST_CASE("RenderStatus: one status shows totals, the hit rate since the start, and no rates",
           "[ctl]") {
   const std::string page = RenderStatus(Sample());

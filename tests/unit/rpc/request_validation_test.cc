@@ -57,6 +57,30 @@ TEST_CASE("Request validation: a good f32 message becomes the same call", "[rpc]
   CHECK(call->forced_lane == 1u);
 }
 
+TEST_CASE("Request validation: hints become keys in their order; wrong ones are refused by name",
+          "[rpc]") {
+  v1::LayerRequest request = SmallRequest(7, 3, 2);
+  v1::LayerHint& hint = *request.add_hints();
+  hint.set_layer(1);
+  hint.add_experts(1);
+  hint.add_experts(0);
+  FaultPlace place;
+  const Result<LayerCall> call = Validate(request, place);
+  REQUIRE(call.has_value());
+  CHECK(call->hints == std::vector<ExpertKey>{{{}, LayerIndex{1}, ExpertIndex{1}},
+                                              {{}, LayerIndex{1}, ExpertIndex{0}}});
+  hint.add_experts(0);
+  CHECK(Refused(request).place.field == "hints");
+  CHECK(Refused(request).error.reason == Reason::kDuplicateExpert);
+  hint.set_experts(2, 70'000);
+  CHECK(Refused(request).error.reason == Reason::kBadExpertId);
+  hint.set_layer(77);
+  CHECK(Refused(request).error.reason == Reason::kUnknownLayer);
+  hint.set_layer(1);
+  for (int i = 0; i < 1024; ++i) hint.add_experts(0);
+  CHECK(Refused(request).error.reason == Reason::kBadShape);
+}
+
 TEST_CASE("Request validation: no timeout and no forced lane leave both to the daemon", "[rpc]") {
   FaultPlace place;
   const Result<LayerCall> call = Validate(SmallRequest(1), place);

@@ -267,22 +267,42 @@ TEST_CASE("Operator: WatchStatus sends again without being asked", "[rpc]") {
 TEST_CASE("Calls of later versions answer UNIMPLEMENTED with NOT_YET", "[rpc]") {
   RpcFixture fixture;
   const auto channel = fixture.Connect();
-  for (const std::string method : {
-           "Residency/Acquire",
-           "Residency/Release",
-           "Residency/Fill",
-           "Residency/Push",
-           "Residency/Landed",
-           "Residency/Fence",
-           "Residency/Drain",
-           "Experts/Route",
-           "Experts/Hint",
-       }) {
+  for (const std::string method :
+       {"Residency/Acquire", "Residency/Release", "Residency/Fill", "Residency/Push",
+        "Residency/Landed", "Residency/Fence", "Residency/Drain", "Experts/Route"}) {
     const grpc::Status status = RawCall(channel, "/moetier.v1." + method, "").status;
     INFO(method);
     CHECK(status.error_code() == grpc::StatusCode::UNIMPLEMENTED);
     CHECK(FaultOf(status).value().reason() == v1::REASON_NOT_YET);
   }
+}
+
+TEST_CASE("Hint: takes the experts of the session's model and says how many", "[rpc]") {
+  RpcFixture fixture;
+  const auto channel = fixture.Connect();
+  const AttachedClient client(channel);
+  const auto stub = v1::Experts::NewStub(channel);
+  v1::HintRequest request;
+  *request.mutable_session() = client.ref();
+  v1::LayerHint& hint = *request.add_hints();
+  hint.set_layer(1);
+  hint.add_experts(2);
+  hint.add_experts(0);
+  request.add_hints()->set_layer(99);  // of no experts: it says nothing
+  v1::HintReply reply;
+  {
+    grpc::ClientContext context;
+    REQUIRE(stub->Hint(&context, request, &reply).ok());
+  }
+  CHECK(reply.taken() == 2);
+  CHECK(fixture.core.hinted() ==
+        std::vector<ExpertKey>{{ModelId{1}, LayerIndex{1}, ExpertIndex{2}},
+                               {ModelId{1}, LayerIndex{1}, ExpertIndex{0}}});
+  hint.add_experts(4000);
+  grpc::ClientContext context;
+  const grpc::Status status = stub->Hint(&context, request, &reply);
+  CHECK(status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(FaultOf(status).value().field() == "hints");
 }
 
 TEST_CASE("field_62: bytes that are no message end the call, not the daemon", "[rpc]") {

@@ -130,6 +130,31 @@ TEST_CASE("GuessBook: the end of a session drops what it alone expected", "[sche
   CHECK(script.Wanted() == Keys{Key(1, 4)});
 }
 
+TEST_CASE("GuessBook: a session is known from its first call or hint to its end", "[scheduling]") {
+  Script script;
+  CHECK_FALSE(script.book.Knows(kFirst));
+  script.Add(kSecond, 0, 1, {4}, GuessSource::kHint);
+  CHECK(script.book.Knows(kSecond));
+  CHECK_FALSE(script.book.Knows(kFirst));
+  script.Begin(kFirst, 0, {1});
+  CHECK(script.book.Knows(kFirst));
+  script.book.EndSession(kFirst, script.dropped);
+  CHECK_FALSE(script.book.Knows(kFirst));
+}
+
+TEST_CASE("GuessBook: a guess whose call never comes is given up", "[scheduling]") {
+  Script script;
+  script.Add(kSecond, 0, 1, {4}, GuessSource::kHint);
+  uint64_t calls = 0;
+  while (script.dropped.empty() && calls < 2 * GuessBook::kLongestWait) {
+    script.Begin(kFirst, 0, {1});
+    ++calls;
+  }
+  CHECK(script.dropped == Keys{Key(1, 4)});
+  CHECK(calls >= GuessBook::kLongestWait);
+  CHECK(script.book.expected(kModel) == 0);
+}
+
 TEST_CASE("GuessBook: nothing of a model that is forgotten is wanted", "[scheduling]") {
   Script script;
   script.Add(kFirst, script.Begin(kFirst, 0, {1}), 1, {4});
