@@ -85,7 +85,7 @@ class Machine {
     options.directory = store;
     options.ram = Percent{static_cast<double>(setting.ram_percent)};
     options.policy = setting.policy;
-    auto model = BuildModel(options, kModel, {}, *reader_);
+    auto model = BuildModel(options, kModel, {}, {}, *reader_);
     MOE_CHECK(model.has_value(), "{}", model.error().message);
     if (prefetch.enabled && prefetch.router) LoadRouters(store, **model);
     executor_.AddModel(*std::move(model));
