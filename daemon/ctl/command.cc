@@ -38,16 +38,15 @@ ExitCode Print(std::string_view text, ExitCode when_written) {
 }
 
 void RefuseEmptyValues(CLI::App& app) {
+  for (CLI::App* const command : app.get_subcommands({})) RefuseEmptyValues(*command);
   const CLI::Validator not_empty(
       [](std::string& text) {
         return text.empty() ? std::string("the value is empty; is a shell variable unset?")
                             : std::string();
       },
       "");
-  for (CLI::App* const command : app.get_subcommands({})) {
-    for (CLI::Option* const option : command->get_options()) {
-      if (option->get_type_size() > 0) option->check(not_empty);  // 0: a flag
-    }
+  for (CLI::Option* const option : app.get_options()) {
+    if (option->get_type_size() > 0) option->check(not_empty);  // 0: a flag
   }
 }
 

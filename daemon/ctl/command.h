@@ -15,6 +15,7 @@
 namespace moetier {
 
 void AddDoctorCommand(CLI::App& app, ExitCode& exit_code);
+void AddHeatCommands(CLI::App& app, ExitCode& exit_code);  // heat show, export, import
 void AddImportCommand(CLI::App& app, ExitCode& exit_code);
 void AddLoadCommands(CLI::App& app, ExitCode& exit_code);  // load, unload
 void AddModelsCommand(CLI::App& app, ExitCode& exit_code);
@@ -24,6 +25,7 @@ void AddReplayCommand(CLI::App& app, ExitCode& exit_code);
 void AddShellCommand(CLI::App& app, ExitCode& exit_code);
 void AddStatusCommand(CLI::App& app, ExitCode& exit_code);
 void AddVerifyCommand(CLI::App& app, ExitCode& exit_code);
+void AddYieldCommand(CLI::App& app, ExitCode& exit_code);
 
 // A subcommand with the common footer on exit codes.
 CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description);

@@ -57,10 +57,16 @@ ExitCode RunLoad(const LoadArguments& arguments) {
   const SteadyClock clock;
   v1::Progress last;
   {
-    ProgressLine line("load", stderr, ProgressLine::StyleFor(stderr), clock);
+    std::string step;
+    std::optional<ProgressLine> line;
     for (v1::Progress progress; stream->Read(&progress);) {
-      line.Update(Bytes(progress.bytes_done()), Bytes(progress.bytes_total()));
       last = progress;
+      if (progress.done()) continue;
+      // From "preheat" on the model serves.
+      const std::string now = progress.stage() == "preheat" ? "preheat" : "load";
+      if (!line || now != step) line.emplace(now, stderr, ProgressLine::StyleFor(stderr), clock);
+      step = now;
+      line->Update(Bytes(progress.bytes_done()), Bytes(progress.bytes_total()));
     }
   }
   const grpc::Status status = stream->Finish();

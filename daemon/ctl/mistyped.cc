@@ -36,8 +36,9 @@ std::string Guess(std::string_view word, const std::vector<std::string>& names) 
 }  // namespace
 
 std::optional<std::string> MistypedText(const CLI::App& app) {
-  const std::vector<CLI::App*> parsed = app.get_subcommands();
-  const CLI::App& command = parsed.empty() ? app : *parsed.front();
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().front();
+  const CLI::App& command = *innermost;
   std::vector<std::string> words = app.remaining(true);
   std::erase(words, "--");
   if (words.empty()) return std::nullopt;
@@ -50,9 +51,9 @@ std::optional<std::string> MistypedText(const CLI::App& app) {
                        Guess(word, OptionNames(command)));
   }
   const std::string& word = words.front();
-  if (parsed.empty()) {
+  if (!CommandNames(command).empty()) {
     return fmt::format("{} is no subcommand{}", WithoutControls(word),
-                       Guess(word, CommandNames(app)));
+                       Guess(word, CommandNames(command)));
   }
   return fmt::format("{} is one argument too many for {}", WithoutControls(word),
                      command.get_name());

@@ -43,7 +43,9 @@ int main(int argc, char** argv) {
   moetier::AddModelsCommand(app, exit_code);
   moetier::AddLoadCommands(app, exit_code);
   moetier::AddPinCommands(app, exit_code);
+  moetier::AddHeatCommands(app, exit_code);
   moetier::AddReloadCommand(app, exit_code);
+  moetier::AddYieldCommand(app, exit_code);
   moetier::AddReplayCommand(app, exit_code);
   moetier::AddDoctorCommand(app, exit_code);
   moetier::RefuseEmptyValues(app);

@@ -11,12 +11,15 @@ unset MOETIER_SOCKET
 
 check "help" exits 0 "$ctl" --help
 check "version" exits 0 "$ctl" --version
-for command in status import shell verify models load unload pin unpin reload replay doctor; do
-  check "the app's help names $command" grep -q "^  $command " <("$ctl" --help)
-  check "$command --help" exits 0 "$ctl" "$command" --help
+for command in status import shell verify models load unload pin unpin reload replay doctor "heat show" \
+  "heat export" "heat import" yield; do
+  # shellcheck disable=SC2206  # the words are meant
+  words=($command)
+  check "the app's help names $command" grep -q "^  ${words[0]} " <("$ctl" --help)
+  check "$command --help" exits 0 "$ctl" "${words[@]}" --help
   check "$command documents its exit status" out_has "Exit status"
   check "$command knows --json" out_has "--json"
-  check "$command refuses an unknown option" exits 2 "$ctl" "$command" --no-such-option
+  check "$command refuses an unknown option" exits 2 "$ctl" "${words[@]}" --no-such-option
   check "$command says so on stderr" out_is_empty
 done
 check "no subcommand" exits 2 "$ctl"
@@ -25,11 +28,14 @@ check "a mistyped subcommand" exits 2 "$ctl" pinn demo 0
 check "is named, with the nearest" err_has "moetierctl: pinn is no subcommand; did you mean pin?"
 check "a mistyped option" exits 2 "$ctl" status --sokcet x
 check "is named, with the nearest" err_has "--sokcet is no option of status; did you mean --socket?"
+check "a mistyped subcommand of heat" exits 2 "$ctl" heat shwo demo
+check "is named, with the nearest" err_has "moetierctl: shwo is no subcommand; did you mean show?"
 check "rows out of range" exits 2 "$ctl" replay --golden "$demo/golden" --rows 65
 check "layout unknown" exits 2 "$ctl" import "$demo/moetier-demo-Q4_K_M.gguf" --layout x
 check "layout and in place" exits 2 "$ctl" import x --layout source --in-place
 
-for command in status models "pin demo 0" "unload demo" reload "load demo $work"; do
+for command in status models "pin demo 0" "unload demo" reload "load demo $work" "heat show demo" \
+  "yield --bytes 1MiB --for 1s"; do
   # shellcheck disable=SC2086  # the words are meant
   check "$command without a daemon" exits 3 "$ctl" $command --json --socket "$work/none.sock"
   check "$command says what to do" err_has "start moetierd"
