@@ -13,6 +13,9 @@ namespace {
 constexpr uint32_t kWavesInPlay = 2;   // of one batch: one computes while the next is read
 constexpr uint32_t kLargestWave = 64;  // experts; more would make others wait without a gain
 constexpr uint32_t kExpertsARun = 16;  // then messages are looked at again
+// Rows of one session in play at a time, but for one larger call: enough to keep reads and kernels
+// busy, and little enough that another session's call is soon begun.
+constexpr uint32_t kSessionRows = 8 * LayerBatch::kPieceRows;
 
 uint32_t Microseconds(std::chrono::nanoseconds time) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
@@ -206,10 +209,12 @@ std::optional<TimePoint> LayerExecutor::EarliestDeadline() const {
 }
 
 void LayerExecutor::Admit() {
-  while (!queue_.empty() && active_.size() < options_.max_active_batches) {
+  while (active_.size() < options_.max_active_batches) {
+    const auto next = NextCall();
+    if (next == queue_.end()) return;
     std::vector<PendingCall> calls;
-    calls.push_back(std::move(queue_.front()));
-    queue_.pop_front();
+    calls.push_back(std::move(*next));
+    queue_.erase(next);
     const ModelId model_id = calls.front().call.model;
     const LayerIndex layer = calls.front().call.layer;
     uint32_t rows = calls.front().call.rows;
@@ -228,6 +233,26 @@ void LayerExecutor::Admit() {
   }
 }
 
+// The oldest call of the session that has the fewest rows in play; none when all have their share.
+std::deque<PendingCall>::iterator LayerExecutor::NextCall() {
+  auto chosen = queue_.end();
+  uint32_t fewest = kSessionRows;
+  for (auto it = queue_.begin(); it != queue_.end() && fewest > 0; ++it) {
+    const auto session = rows_in_play_.find(it->call.session);
+    const uint32_t rows = session == rows_in_play_.end() ? 0 : session->second;
+    if (rows >= fewest) continue;
+    chosen = it;
+    fewest = rows;
+  }
+  return chosen;
+}
+
+void LayerExecutor::LeavePlay(const LayerCall& call) {
+  const auto session = rows_in_play_.find(call.session);
+  session->second -= call.rows;
+  if (session->second == 0) rows_in_play_.erase(session);
+}
+
 void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   const LayerGeometry* layer = model.geometry->Find(calls.front().call.layer);
   MOE_CHECK(layer != nullptr, "blk.{} passed validation", Raw(calls.front().call.layer));
@@ -238,6 +263,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
   for (PendingCall& pending : active.batch.calls()) {
     pending.output.timing.queue_us = Microseconds(active.started - pending.call.received);
     model.heat->NextRequest();
+    rows_in_play_[pending.call.session] += pending.call.rows;
   }
   changed_.push_back(id);
 }
@@ -320,8 +346,13 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
   }
 }
 
+// Batches take turns: a long one does not hold up those that came after it.
 bool LayerExecutor::ComputeSome() {
-  for (auto& [id, active] : active_) {  // the oldest first
+  for (size_t looked_at = 0; looked_at < active_.size(); ++looked_at) {
+    auto it = active_.upper_bound(last_served_);
+    if (it == active_.end()) it = active_.begin();
+    auto& [id, active] = *it;
+    last_served_ = id;
     if (active.ready.empty()) continue;
     const size_t count = std::min<size_t>(active.ready.size(), kExpertsARun);
     const LayerGeometry& layer = active.batch.geometry();
@@ -362,6 +393,7 @@ void LayerExecutor::Answer(ActiveBatch& active) {
     timing.combine_us = Microseconds(active.combined);
     timing.total_us = Microseconds(now - pending.call.received);
     timing.read_wait_us = Microseconds(now - active.started - active.computed - active.combined);
+    LeavePlay(pending.call);
     const LayerOutput& output = pending.output;
     pending.output.lanes = {{.lane = 0, .experts = output.hits + output.in_flight + output.misses}};
     if (pending.fault) {

@@ -182,6 +182,8 @@ class LayerExecutor final : public LoadListener, public CallSink {
   void AnswerEarly();
   [[nodiscard]] std::optional<TimePoint> EarliestDeadline() const;
   void Admit();
+  std::deque<PendingCall>::iterator NextCall();
+  void LeavePlay(const LayerCall& call);
   void Begin(std::vector<PendingCall> calls, LoadedModel& model);
   void AdvanceChanged();
   void Advance(uint64_t id, ActiveBatch& active);
@@ -229,7 +231,9 @@ class LayerExecutor final : public LoadListener, public CallSink {
   std::vector<Message> messages_;
   CommandList commands_;
   std::deque<PendingCall> queue_;
-  std::map<uint64_t, ActiveBatch> active_;  // by age
+  std::map<uint64_t, ActiveBatch> active_;                // by age
+  uint64_t last_served_ = 0;                              // the batch that computed last
+  std::unordered_map<SessionId, uint32_t> rows_in_play_;  // of calls in active_; none is 0
   std::unordered_map<WaveId, Wave> waves_;
   std::map<ExpertKey, WaveId> pins_;
   std::vector<ExpertKey> failed_pins_;
