@@ -319,7 +319,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void ReserveInVram(uint64_t id, ActiveBatch& active);
   void TellPlanning(ActiveBatch& active, TimePoint now);
 
-  // layer_executor_device.cc: lanes, copies and what is lost with the device.
+  // layer_executor_device.cc and layer_executor_copies.cc: lanes, copies, loss of the device.
   void StepVram(LoadedModel& model, SizeClass size_class, const LedgerEvent& event);
   void FinishVramKey(WaveId id);
   void ReleaseVramWave(WaveId id);
