@@ -77,10 +77,6 @@ void LayerExecutor::EndSession(SessionId session) {
   }});
 }
 
-void LayerExecutor::AddTap(std::shared_ptr<RouteTap> tap) {
-  mailbox_.Send(Control{[this, tap = std::move(tap)]() mutable { taps_.push_back(tap); }});
-}
-
 void LayerExecutor::AddModel(std::unique_ptr<LoadedModel> model) {
   RunOnThread([&] {
     const ModelId id = model->id;
@@ -306,12 +302,6 @@ void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
     active.first_retry = static_cast<uint32_t>(active.asks.size());
   }
   AskForWaves(id, active);
-}
-
-void LayerExecutor::NoteHeat(const ActiveBatch& active) {
-  for (const LayerBatch::PickedExpert& expert : active.batch.experts()) {
-    active.model.heat->Add(expert.key.layer, expert.key.expert, expert.heat);
-  }
 }
 
 void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {

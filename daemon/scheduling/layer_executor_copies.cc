@@ -34,9 +34,10 @@ bool LayerExecutor::HasRoomInRam(const LoadedModel& model, SizeClass size_class,
                                  const ExpertKey& key) const {
   const ResidencyLedger& ram = *model.ledgers[Raw(size_class)];
   const LedgerCounts counts = ram.counts();
+  // A slot that is being read ahead is no room until its read has ended.
   return counts.waiting_waves == 0 && ram.StateOf(key) == SlotState::kAbsent &&
          !ram.IsQuarantined(key) &&
-         counts.free + counts.resident + counts.loading > counts.reserved;
+         counts.free + counts.resident + counts.loading > counts.reserved + counts.prefetching;
 }
 
 void LayerExecutor::BeginWriteBack(LoadedModel& model, SizeClass size_class,

@@ -98,4 +98,10 @@ void LayerExecutor::CountPreheated(LoadedModel& model, const ExpertKey& key) {
   progress.bytes_done += Bytes(model.geometry->Find(key.layer)->record.bytes);
 }
 
+void LayerExecutor::NoteHeat(const ActiveBatch& active) {
+  for (const LayerBatch::PickedExpert& expert : active.batch.experts()) {
+    active.model.heat->Add(expert.key.layer, expert.key.expert, expert.heat);
+  }
+}
+
 }  // namespace moetier

@@ -27,6 +27,10 @@ void LayerExecutor::Record(ActiveBatch& active, TimePoint now) {
   active.model.records.Put(record);
 }
 
+void LayerExecutor::AddTap(std::shared_ptr<RouteTap> tap) {
+  mailbox_.Send(Control{[this, tap = std::move(tap)]() mutable { taps_.push_back(tap); }});
+}
+
 void LayerExecutor::ShowTaps(const PendingCall& pending) {
   std::erase_if(taps_, [&](const std::shared_ptr<RouteTap>& tap) {
     return tap->OnAnswered(pending.call, pending.output) == RouteTap::Next::kNoMore;
