@@ -348,7 +348,9 @@ Status Arena::Take(SizeClass size_class, SlotIndex first, uint32_t count) {
   const auto refuse = [&](std::string_view what, int error) {
     ::madvise(begin, size, MADV_DONTNEED);
     return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
-                 fmt::format("{} {}: {}", what, FormatSize(Bytes(size)), ErrnoText(error))};
+                 fmt::format("{} {} more: {}; {}", what, FormatSize(Bytes(size)), ErrnoText(error),
+                             what == "lock" ? "raise LimitMEMLOCK, or set memory.lock to false"
+                                            : "ask for a smaller budget, or free memory")};
   };
   if (::mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return refuse("map", errno);
   UsePages(begin, size);

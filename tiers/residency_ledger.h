@@ -82,7 +82,8 @@ struct Prefetch {
   PrefetchRoom room = PrefetchRoom::kFreeSlots;
   Admission admission = Admission::kCold;  // where a loaded key enters the eviction order
 };
-// Nobody expects the key any more: its read is cancelled unless a wave, granted or not, names it.
+// Nobody expects the key any more: if it was expected, its read is cancelled unless a wave, granted
+// or not, names it.
 struct DropPrefetch {
   ExpertKey key;
 };

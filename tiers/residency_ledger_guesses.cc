@@ -18,9 +18,10 @@ void ResidencyLedger::On(const DropPrefetch& event, CommandList& out) {
   const KeyIndex key = IndexOf(event.key);
   if (!At(key).slot) return;
   const SlotIndex slot = *At(key).slot;
+  const bool guessed = At(slot).expected;
   StopExpecting(slot);
   const bool joined = At(slot).reservations > 0 || IsWaitedFor(key);
-  if (At(slot).state == SlotState::kLoading && !joined) Cancel(slot, out);
+  if (guessed && At(slot).state == SlotState::kLoading && !joined) Cancel(slot, out);
 }
 
 void ResidencyLedger::Guess(const Prefetch& event, KeyIndex key, CommandList& out) {

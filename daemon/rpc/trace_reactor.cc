@@ -12,6 +12,7 @@ constexpr std::chrono::milliseconds kLookEvery{20};
 
 TraceReactor::TraceReactor(ServiceContext& context, std::optional<ModelId> model)
     : context_(context),
+      model_(model),
       tap_(std::make_shared<TraceTap>(model, context.clock, context.clock.Now())) {}
 
 TraceReactor* TraceReactor::Start(ServiceContext& context, std::optional<ModelId> model) {
@@ -41,6 +42,9 @@ void TraceReactor::Pump() {
     StartWrite(&current_);
   } else if (draining) {
     End(ToGrpcStatus({ErrorCode::kUnavailable, Reason::kDraining, "the daemon is stopping"}));
+  } else if (model_ && !context_.core.ModelById(*model_)) {
+    End(ToGrpcStatus({ErrorCode::kNotFound, Reason::kUnknownModel,
+                      "the model was unloaded; record again when it is loaded"}));
   } else {
     alarm_ = std::make_unique<grpc::Alarm>();
     // Weak: as in WatchReactor.

@@ -15,7 +15,7 @@ namespace moetier {
 
 // One RecordTrace stream: sends what its tap has seen, and looks again every 20 ms when that is
 // nothing, so that recording costs the executor no wake-up. The daemon's drain ends it with
-// kDraining once all is sent.
+// kDraining once all is sent, the model's unload with kUnknownModel.
 // Threads:  any; gRPC operations are started under its lock, as in DecodeReactor.
 // Lifetime: holds itself until gRPC is done with it; a ringing alarm may hold it longer.
 class TraceReactor final : public grpc::ServerWriteReactor<v1::TraceRecord>,
@@ -34,6 +34,7 @@ class TraceReactor final : public grpc::ServerWriteReactor<v1::TraceRecord>,
   void End(const grpc::Status& status) REQUIRES(mu_);
 
   ServiceContext& context_;
+  const std::optional<ModelId> model_;   // none: all
   const std::shared_ptr<TraceTap> tap_;  // shared with the executor
   std::shared_ptr<TraceReactor> self_;
   Mutex mu_;

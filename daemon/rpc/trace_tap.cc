@@ -11,11 +11,12 @@ RouteTap::Next TraceTap::OnAnswered(const LayerCall& call, const LayerOutput& ou
   const MutexLock lock(mu_);
   if (closed_) return Next::kNoMore;
   if (model_ && call.model != *model_) return Next::kMore;
-  if (picks_ + call.experts.size() > kMostPicks) {
+  const size_t picks = kRecordPicks + call.experts.size();
+  if (picks_ + picks > kMostPicks) {
     ++lost_;
     return Next::kMore;
   }
-  picks_ += call.experts.size();
+  picks_ += picks;
   v1::TraceRecord& record = records_.emplace_back();
   record.set_time_us(static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(clock_.Now() - start_).count()));
@@ -38,8 +39,13 @@ std::optional<v1::TraceRecord> TraceTap::Take() {
   if (records_.empty()) return std::nullopt;
   v1::TraceRecord record = std::move(records_.front());
   records_.pop_front();
-  picks_ -= static_cast<size_t>(record.experts_size());
+  picks_ -= kRecordPicks + static_cast<size_t>(record.experts_size());
   return record;
+}
+
+bool TraceTap::closed() {
+  const MutexLock lock(mu_);
+  return closed_;
 }
 
 void TraceTap::Close() {

@@ -14,18 +14,20 @@
 
 namespace moetier {
 
-// What was routed and not yet sent to one client that records: at most kMostPicks expert numbers.
-// What does not fit is lost, and the next record says how many calls that were.
-// Threads: OnAnswered on the executor's, Take and Close on any.
+// What was routed and not yet sent to one client that records: at most kMostPicks expert numbers,
+// a record's own bytes counted as some. What does not fit is lost, and the next record says how
+// many calls that were. Threads: OnAnswered on the executor's, Take and Close on any.
 class TraceTap final : public RouteTap {
  public:
-  static constexpr size_t kMostPicks = 4'000'000;  // 16 MB
+  static constexpr size_t kMostPicks = 4'000'000;  // of 4 bytes: 16 MB
+  static constexpr size_t kRecordPicks = 64;       // what a record takes beside its picks
 
   // Records calls of `model`, or of all models; times count from `start`.
   TraceTap(std::optional<ModelId> model, const Clock& clock, TimePoint start)
       : model_(model), clock_(clock), start_(start) {}
 
   Next OnAnswered(const LayerCall& call, const LayerOutput& output) override EXCLUDES(mu_);
+  bool closed() override EXCLUDES(mu_);
 
   // The oldest record, if there is any.
   std::optional<v1::TraceRecord> Take() EXCLUDES(mu_);

@@ -105,6 +105,7 @@ class ExpertCore final : public DaemonCore {
   // What a model's budget was before it was changed for a while, and the task that restores it.
   struct LentBudget {
     Bytes original;
+    uint64_t loan = 0;  // a number a SetBudget: the timer of an earlier one may be late
     TimedTasks::TaskId task{};
   };
   using Build = std::function<Result<std::unique_ptr<LoadedModel>>(ModelId, const ArenaOptions&)>;
@@ -118,7 +119,7 @@ class ExpertCore final : public DaemonCore {
   void Preheat(ModelId id);
 
   // Budgets, by turns.
-  void RestoreBudget(ModelId id);
+  void RestoreBudget(ModelId id, uint64_t loan);
   std::optional<Bytes> BudgetOf(ModelId id);
   Result<Bytes> Resize(ModelId id, Bytes bytes);
   Status GiveBackRetired(ModelId id, const std::vector<uint32_t>& slots, Arena& arena);
@@ -139,6 +140,7 @@ class ExpertCore final : public DaemonCore {
   spdlog::logger& log_;
   Turns budget_turns_;                  // before a load turn
   std::map<ModelId, LentBudget> lent_;  // by turns
+  uint64_t last_loan_ = 0;              // by turns
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
   std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);

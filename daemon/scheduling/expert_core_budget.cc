@@ -48,18 +48,20 @@ Result<Bytes> ExpertCore::SetBudget(ModelId id, Bytes bytes,
     lent_.erase(lent);
   }
   if (hold) {
+    const uint64_t loan = ++last_loan_;
     lent_[id] = {.original = original,
+                 .loan = loan,
                  .task = tasks_.At(std::chrono::steady_clock::now() + *hold,
-                                   [this, id] { RestoreBudget(id); })};
+                                   [this, id, loan] { RestoreBudget(id, loan); })};
   }
   return in_force;
 }
 
-void ExpertCore::RestoreBudget(ModelId id) {
+void ExpertCore::RestoreBudget(ModelId id, uint64_t loan) {
   const auto turn = budget_turns_.Take([] { return true; });
   const auto lent = lent_.find(id);
   const std::optional<ModelInfo> info = ModelById(id);
-  if (lent == lent_.end()) return;
+  if (lent == lent_.end() || lent->second.loan != loan) return;
   if (!info) {
     lent_.erase(lent);
     return;
@@ -71,8 +73,8 @@ void ExpertCore::RestoreBudget(ModelId id) {
     return;
   }
   log_.warn("model {}: its budget is not restored yet: {}", info->name, restored.error().message);
-  lent->second.task =
-      tasks_.At(std::chrono::steady_clock::now() + kTryAgain, [this, id] { RestoreBudget(id); });
+  lent->second.task = tasks_.At(std::chrono::steady_clock::now() + kTryAgain,
+                                [this, id, loan] { RestoreBudget(id, loan); });
 }
 
 std::optional<Bytes> ExpertCore::BudgetOf(ModelId id) {
@@ -141,6 +143,9 @@ Status ExpertCore::TakeMissing(ModelId id, const std::vector<uint32_t>& slots, B
     RETURN_IF_ERROR(CheckBudget(
         limits,
         {.what = "the larger budget", .wanted = wanted, .reserve = options_.arena.reserve}));
+    if (arena.pinned_bytes() > Bytes()) {
+      RETURN_IF_ERROR(CheckMemlock(limits, arena.pinned_bytes() + wanted));
+    }
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     const Status taken = arena.Take(runs[i].size_class, runs[i].first, runs[i].count);

@@ -79,7 +79,8 @@ void ExpertCore::Preheat(ModelId id) {
 Status ExpertCore::AwaitPreheat(ModelId id, const ProgressListener& listener) {
   while (true) {
     const PreheatProgress preheat = executor_.PreheatOf(id);
-    if (preheat.records_total > 0 && listener(ProgressOf(preheat)) == GoOn::kNo) {
+    if (preheat.records_total == 0 && !preheat.under_way) return Ok{};
+    if (listener(ProgressOf(preheat)) == GoOn::kNo) {
       return Error{ErrorCode::kCancelled, Reason::kCancelled,
                    "nobody waits for the preheat any more; it goes on"};
     }

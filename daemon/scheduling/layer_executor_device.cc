@@ -199,6 +199,7 @@ void LayerExecutor::OnRunDone(const Ran& ran) {
   --active.model.device_work;
   if (done.outcome == DeviceOutcome::kDone) {
     CountRun(run, active, done.busy);
+    ChargeSessions(active, done.busy);
     for (const DevicePick& pick : run.picks) FinishPick(active, pick);
     if (ran.at > lane_free_since_) active.ended_by = EndedBy::kDevice;
   } else {

@@ -1,5 +1,7 @@
 // LayerExecutor and its Prefetcher: what is read ahead, and when.
 
+#include <algorithm>
+
 #include "daemon/scheduling/layer_executor.h"
 
 namespace moetier {
@@ -45,17 +47,24 @@ void LayerExecutor::StepKey(const ExpertKey& key, const LedgerEvent& event) {
   Step(*found->second, layer->size_class, event);
 }
 
+// Reads of a preheat and copies back from VRAM are no demand of the drive.
 bool LayerExecutor::DriveHasTime() const {
-  uint32_t loading = 0;
-  uint32_t prefetching = 0;
+  size_t demands = 0;
+  size_t guesses = 0;
   for (const auto& [id, model] : models_) {
+    size_t loading = 0;
+    size_t prefetching = 0;
     for (const auto& ledger : model->ledgers) {
       const LedgerCounts counts = ledger->counts();
       loading += counts.loading;
       prefetching += counts.prefetching;
     }
+    const size_t copies = model->vram ? model->vram->write_backs() : 0;
+    const size_t preheating = model->preheat.reading.size();
+    demands += loading - std::min(loading, prefetching + copies);
+    guesses += prefetching - std::min(prefetching, preheating);
   }
-  return loading == prefetching && prefetching < prefetcher_.options().in_flight;
+  return demands == 0 && guesses < prefetcher_.options().in_flight;
 }
 
 bool LayerExecutor::IsResident(const ExpertKey& key) const {

@@ -29,18 +29,18 @@ void LayerExecutor::StartPreheat(ModelId id, std::vector<ExpertKey> hottest_firs
     preheat.keys.clear();
     preheat.next = 0;
     preheat.progress = {};
-    preheat.progress.under_way = true;
     preheat.begun = clock_.Now();
     for (const ExpertKey& key : hottest_first) {
       const LayerGeometry* layer = model.geometry->Find(key.layer);
       const size_t size_class = Raw(layer->size_class);
       if (room[size_class] == 0) continue;
-      if (model.ledgers[size_class]->StateOf(key) != SlotState::kAbsent) continue;
+      if (model.ledgers[size_class]->StateOf(key) != SlotState::kAbsent || IsInVram(key)) continue;
       --room[size_class];
       preheat.keys.push_back(key);
       ++preheat.progress.records_total;
       preheat.progress.bytes_total += Bytes(layer->record.bytes);
     }
+    preheat.progress.under_way = !preheat.keys.empty() || !preheat.reading.empty();
   });
 }
 
@@ -65,7 +65,8 @@ void LayerExecutor::ContinuePreheat(LoadedModel& model) {
     ResidencyLedger& ledger = *model.ledgers[Raw(size_class)];
     if (ledger.counts().waiting_waves > 0) return;  // calls have the room that there is
     ++preheat.next;
-    const bool wanted = ledger.StateOf(key) == SlotState::kAbsent && !ledger.IsQuarantined(key);
+    const bool wanted =
+        ledger.StateOf(key) == SlotState::kAbsent && !ledger.IsQuarantined(key) && !IsInVram(key);
     if (wanted) {
       Step(model, size_class,
            Prefetch{.key = key,

@@ -28,7 +28,10 @@ void LayerExecutor::Record(ActiveBatch& active, TimePoint now) {
 }
 
 void LayerExecutor::AddTap(std::shared_ptr<RouteTap> tap) {
-  mailbox_.Send(Control{[this, tap = std::move(tap)]() mutable { taps_.push_back(tap); }});
+  mailbox_.Send(Control{[this, tap = std::move(tap)]() mutable {
+    std::erase_if(taps_, [](const std::shared_ptr<RouteTap>& each) { return each->closed(); });
+    taps_.push_back(tap);
+  }});
 }
 
 void LayerExecutor::ShowTaps(const PendingCall& pending) {

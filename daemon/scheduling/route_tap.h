@@ -14,6 +14,8 @@ class RouteTap {
   virtual ~RouteTap() = default;
   // kNoMore: it is dropped.
   virtual Next OnAnswered(const LayerCall& call, const LayerOutput& output) = 0;
+  // It wants no more: it is dropped when another tap is added.
+  [[nodiscard]] virtual bool closed() = 0;
 };
 
 }  // namespace moetier

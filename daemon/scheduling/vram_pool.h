@@ -72,6 +72,7 @@ class VramPool {
     if (victim == Victim::kWrittenBack) ++write_backs_;
   }
   void WriteBackEnded() { --write_backs_; }
+  [[nodiscard]] uint32_t write_backs() const { return write_backs_; }  // under way
   [[nodiscard]] bool MayWriteBack() const { return write_backs_ < kMaxWriteBacks; }
   // `experts` picked experts of a piece were not here.
   void NoteAbsent(SizeClass size_class, uint64_t experts) {

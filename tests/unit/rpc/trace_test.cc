@@ -63,7 +63,8 @@ v1::LayerRequest OneRow(uint64_t id) {
 TEST_CASE("TraceTap: what does not fit is lost, and the next record says how much", "[rpc]") {
   SteadyClock clock;
   TraceTap tap(ModelId{1}, clock, clock.Now());
-  const uint32_t half = TraceTap::kMostPicks / 4;  // rows of two picks
+  // Rows of two picks.
+  const uint32_t half = (TraceTap::kMostPicks / 2 - TraceTap::kRecordPicks) / 2;
   CHECK(tap.OnAnswered(CallOf(1, half), {}) == RouteTap::Next::kMore);
   CHECK(tap.OnAnswered(CallOf(2, 1), {}) == RouteTap::Next::kMore);  // another model
   CHECK(tap.OnAnswered(CallOf(1, half), {}) == RouteTap::Next::kMore);
@@ -73,7 +74,9 @@ TEST_CASE("TraceTap: what does not fit is lost, and the next record says how muc
   CHECK(tap.Take()->rows() == half);
   CHECK(tap.Take()->lost() == 3);
   CHECK_FALSE(tap.Take().has_value());
+  CHECK_FALSE(tap.closed());
   tap.Close();
+  CHECK(tap.closed());
   CHECK(tap.OnAnswered(CallOf(1, 1), {}) == RouteTap::Next::kNoMore);
 }
 
@@ -102,6 +105,15 @@ TEST_CASE("Operator.RecordTrace: sends what is answered from then on, until the 
   CHECK(recorder.End().error_code() == grpc::StatusCode::CANCELLED);
   REQUIRE(decode.Send(OneRow(9)));  // the tap is dropped, nobody is harmed
   CHECK(decode.ReadOne().has_ok());
+}
+
+TEST_CASE("Operator.RecordTrace: ends when its model is unloaded", "[rpc]") {
+  RpcFixture fixture;
+  Recorder recorder(fixture.Connect(), "small");
+  REQUIRE(fixture.core.UnloadModel("small").has_value());
+  v1::TraceRecord record;
+  CHECK_FALSE(recorder.Read(record));
+  CHECK(ReasonOf(recorder.Finish()) == v1::REASON_UNKNOWN_MODEL);
 }
 
 TEST_CASE("Operator.RecordTrace: an unknown model is refused, a drain ends it with DRAINING",

@@ -20,6 +20,7 @@ TEST_CASE(
       misses += output.misses;
       return picks.size() < 2 ? Next::kMore : Next::kNoMore;
     }
+    bool closed() override { return false; }
     std::vector<std::vector<uint16_t>> picks;
     uint32_t misses = 0;
   };

@@ -232,5 +232,18 @@ TEST_CASE("ResidencyLedger: an unused prefetch that is dropped is evicted before
   CHECK(script.counts().prefetch_wasted == 1);
 }
 
+TEST_CASE(
+    "ResidencyLedger: what nobody guesses any more goes on being read if it was read for another "
+    "reason",
+    "[tiers]") {
+  LedgerScript script({.slot_count = 2});
+  script.Guess(0, PrefetchRoom::kFreeSlots);
+  script.StopGuessing(0);
+  CHECK(script.counts().cancelled_reads == 0);
+  script.Guess(0, PrefetchRoom::kEvict);  // now somebody expects it
+  script.StopGuessing(0);
+  CHECK(script.counts().cancelled_reads == 1);
+}
+
 }  // namespace
 }  // namespace moetier
