@@ -19,6 +19,8 @@ namespace moetier {
 
 // From SIGTERM to the end, answers included; the units' TimeoutStopSec is above it.
 inline constexpr std::chrono::milliseconds kStopGrace{20000};
+// Then it ends without what still holds it up; before systemd kills it.
+inline constexpr std::chrono::milliseconds kStopLimit{23000};
 
 // From the configuration to each class's own options: the only place that sees both.
 ExpertCore::Options CoreOptions(const DaemonConfig& config);

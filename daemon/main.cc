@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@
 #include "daemon/one_line_formatter.h"
 #include "daemon/process_signals.h"
 #include "daemon/rpc/state_lock.h"
+#include "daemon/stop_limit.h"
 #include "daemon/systemd_notify.h"
 
 namespace moetier {
@@ -241,6 +243,11 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   }
   log.info("stopping: answering what was accepted");
   NotifyStopping();
+  const StopLimit limit(kStopLimit, [&log] {
+    log.error("a client that does not read keeps a connection open; ending without it");
+    log.flush();
+    std::_Exit(EXIT_SUCCESS);  // all that was accepted is answered, heat is saved
+  });
   const TimePoint stop_at = clock.Now() + kStopGrace;
   server->BeginDrain();
   // Drains the core too; then its clients see the end at once, whatever gRPC's take.

@@ -1,9 +1,10 @@
 #include <fmt/format.h>
 #include <grpcpp/client_context.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/daemon_channel.h"
 #include "daemon/ctl/interrupt.h"
@@ -71,13 +73,26 @@ TraceManifest ManifestOf(const v1::Model& model) {
   return manifest;
 }
 
-// Before anything is recorded for it.
-Status CheckFree(const std::string& directory) {
-  struct stat status {};
-  if (::lstat(directory.c_str(), &status) != 0) return Ok{};
-  return Error{ErrorCode::kAlreadyExists, Reason::kUnspecified,
-               fmt::format("{} exists; name a directory to make", directory)};
-}
+// The directory to write, made before anything is recorded for it and gone if nothing was.
+class NewDirectory {
+ public:
+  explicit NewDirectory(std::string path) : path_(std::move(path)) {}
+  ~NewDirectory() {
+    if (made_) (void)::rmdir(path_.c_str());  // not when something is in it
+  }
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+
+  Status Make() {
+    made_ = ::mkdir(path_.c_str(), 0777) == 0;
+    if (made_) return Ok{};
+    return ErrnoError(errno, fmt::format("make {}", path_));
+  }
+
+ private:
+  const std::string path_;
+  bool made_ = false;
+};
 
 // Reads records until the call ends or enough tokens are there.
 Status Record(const TraceArguments& arguments, v1::Operator::Stub& stub, Interrupt& interrupt,
@@ -115,7 +130,8 @@ Status Record(const TraceArguments& arguments, v1::Operator::Stub& stub, Interru
 }
 
 ExitCode RunTrace(const TraceArguments& arguments) {
-  if (Status free = CheckFree(arguments.directory); !free) return ReportError(free.error());
+  NewDirectory directory(arguments.directory);
+  if (Status made = directory.Make(); !made) return ReportError(made.error());
   Result<Interrupt> interrupt = Interrupt::Create();
   if (!interrupt) return ReportError(interrupt.error());
   const auto channel = ConnectToDaemon(arguments.socket);
@@ -162,7 +178,13 @@ void AddTraceCommand(CLI::App& app, ExitCode& exit_code) {
   record->add_option("MODEL", arguments->model, "The loaded model")->required();
   record->add_option("DIR", arguments->directory, "The directory to make")->required();
   record->add_option("--seconds", arguments->seconds, "End after this time; 0 means at ^C")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(CLI::Range(0.0, 1e6) & CLI::Validator(
+                                         [](const std::string& text) {
+                                           return std::isfinite(std::strtod(text.c_str(), nullptr))
+                                                      ? std::string()
+                                                      : text + " is no number of seconds";
+                                         },
+                                         "", "finite"))
       ->capture_default_str();
   record->add_option("--tokens", arguments->tokens, "End when so many are recorded")
       ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}))

@@ -1,7 +1,6 @@
 #include "daemon/ctl/trace_files.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <fstream>
@@ -60,7 +59,6 @@ Status WriteSegments(const std::string& path, std::span<const int32_t> bounds) {
 
 Status WriteTrace(const std::string& directory, const TraceManifest& manifest,
                   std::span<const TraceAssembly::Segment> segments) {
-  if (::mkdir(directory.c_str(), 0777) != 0) return ErrnoError(errno, "create " + directory);
   const size_t picks = manifest.shape.layers.size() * manifest.shape.top_k;
   std::vector<int32_t> bounds{0};
   nlohmann::ordered_json sessions = nlohmann::ordered_json::array();

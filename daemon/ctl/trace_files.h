@@ -21,9 +21,9 @@ struct TraceManifest {
   uint64_t lost = 0;
 };
 
-// Writes DIR, which must not exist: routes.npy (i32 [tokens, layers, top_k], the expert numbers),
-// segments.npy (i32 [sessions + 1], where each session's tokens begin and the last ends) and, when
-// both are there, manifest.json. On an error what was written stays, without a manifest.
+// Writes into DIR, which is there and empty: routes.npy (i32 [tokens, layers, top_k], the expert
+// numbers), segments.npy (i32 [sessions + 1], where each session's tokens begin and the last ends)
+// and, when both are there, manifest.json. On an error what was written stays, without a manifest.
 Status WriteTrace(const std::string& directory, const TraceManifest& manifest,
                   std::span<const TraceAssembly::Segment> segments);
 

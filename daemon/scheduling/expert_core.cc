@@ -342,6 +342,9 @@ void ExpertCore::RemoveCallSource(CallSource& source) { executor_.ClearSource(so
 
 void ExpertCore::SessionEnded(SessionId session) { executor_.EndSession(session); }
 
-void ExpertCore::Drain(TimePoint deadline) { executor_.Stop(deadline); }
+void ExpertCore::Drain(TimePoint deadline) {
+  executor_.Stop(deadline);
+  heat_.SaveAll();  // now: what comes after may wait for a client for long
+}
 
 }  // namespace moetier

@@ -39,6 +39,7 @@ done
 # What was routed is recorded: the golden rows at once, so that they are 64 tokens of one session. They
 # are resident by then: replay has many calls in flight, and those that read are answered out of order.
 check "replay of all that is resident" exits 0 "$ctl" replay --golden "$demo/golden" --model whole
+: >"$work/trace.err"
 "$ctl" trace record whole "$work/trace" --tokens 64 --seconds 60 >"$work/trace.out" 2>"$work/trace.err" &
 recording=$!
 for ((i = 0; i < 500; ++i)); do
@@ -67,6 +68,12 @@ assert manifest["incomplete_tokens"] == manifest["lost_calls"] == 0, manifest
 assert load(trace + "/segments.npy") == ((2,), [0, 64])
 PY
 check "a directory that exists is not written to" exits 4 "$ctl" trace record whole "$work/trace"
+check "a directory that cannot be made is said before anything is recorded" exits 4 \
+  "$ctl" trace record whole "$work/no/such"
+check "no time is recorded for nan seconds" exits 2 "$ctl" trace record whole "$work/nan" --seconds nan
+check "nothing is left of a recording without a token" exits 4 \
+  "$ctl" trace record whole "$work/none" --seconds 0.1
+check "not even the directory" test ! -e "$work/none"
 check "status tells where the time went" exits 0 "$ctl" status
 check "by model" out_has "LAYER RUNS OF"
 

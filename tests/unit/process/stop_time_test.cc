@@ -2,15 +2,18 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <sstream>
 #include <string>
 
 #include "daemon/daemon_options.h"
 #include "daemon/one_line_formatter.h"
+#include "daemon/stop_limit.h"
 
 namespace moetier {
 
@@ -24,7 +27,21 @@ TEST_CASE("Stop: the daemon's grace ends well before systemd's", "[process]") {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(kKey)) seconds = std::stoi(line.substr(kKey.size()));
   }
-  CHECK(std::chrono::seconds(seconds) >= kStopGrace + std::chrono::seconds(5));
+  CHECK(std::chrono::seconds(seconds) >= kStopLimit + std::chrono::seconds(5));
+  CHECK(kStopLimit > kStopGrace);
+}
+
+TEST_CASE("StopLimit: calls when the time is up, not when the stop ends before", "[process]") {
+  std::promise<void> called;
+  {
+    const StopLimit limit(std::chrono::milliseconds(1), [&] { called.set_value(); });
+    CHECK(called.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  }
+  std::atomic<bool> late{false};
+  {
+    const StopLimit limit(std::chrono::hours(1), [&] { late = true; });
+  }
+  CHECK_FALSE(late);
 }
 
 TEST_CASE("Log: a name that a client chose stays in its line", "[process]") {
