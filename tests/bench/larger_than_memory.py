@@ -97,9 +97,10 @@ class Daemon:
         self.socket = f"{folder}/moetierd.sock"
         config = f"{folder}/moetierd.yaml"
         with open(config, "w", encoding="utf-8") as file:
+            # No preheat: the bound counts the first read of each expert.
             file.write(f"state_directory: {folder}\nsocket: {{path: {self.socket}, mode: '0600'}}\n"
                        f"cpu: {{workers: {spec.workers}}}\n"
-                       f"models: {{load: [{{name: synthetic, path: {store}, ram: {ram}}}]}}\n")
+                       f"models: {{load: [{{name: synthetic, path: {store}, ram: {ram}, preheat: off}}]}}\n")
         with open(f"{folder}/log", "a", encoding="utf-8") as log:
             self.process = start([spec.daemon, "--config", config], stderr=log)
         while self.ctl("status").returncode != 0:
