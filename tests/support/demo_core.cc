@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "tests/support/submit_call.h"
 #include "tiers/store/importer.h"
 
 namespace moetier::testing {
@@ -57,13 +58,7 @@ std::future<Result<LayerOutput>> DemoCore::Submit(uint32_t layer,
   call.weights.assign(experts.size(), 0.25f);
   call.received = clock.Now();
   call.control = std::make_shared<CallControl>();
-  // Shared because a std::function is copyable and a promise is not.
-  auto answer = std::make_shared<std::promise<Result<LayerOutput>>>();
-  std::future<Result<LayerOutput>> output = answer->get_future();
-  const Status taken = core->Submit(
-      std::move(call), [answer](Result<LayerOutput> result) { answer->set_value(result); });
-  if (!taken.has_value()) answer->set_value(taken.error());
-  return output;
+  return SubmitCall(*core, std::move(call));
 }
 
 std::vector<uint16_t> DemoCore::Recorded(uint32_t token, uint32_t layer) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/store_helpers.h"
+#include "tests/support/submit_call.h"
 
 namespace moetier::testing {
 namespace {
@@ -81,13 +82,7 @@ LayerCall DeviceBench::Pick(uint16_t layer, std::vector<uint16_t> experts) {
 }
 
 std::future<Result<LayerOutput>> DeviceBench::Submit(LayerCall call) {
-  auto promise = std::make_shared<std::promise<Result<LayerOutput>>>();
-  std::future<Result<LayerOutput>> answer = promise->get_future();
-  const Status taken = executor.Submit(std::move(call), [promise](Result<LayerOutput> result) {
-    promise->set_value(std::move(result));
-  });
-  if (!taken.has_value()) promise->set_value(taken.error());
-  return answer;
+  return SubmitCall(executor, std::move(call));
 }
 
 LayerOutput DeviceBench::Run(const LayerCall& call) {

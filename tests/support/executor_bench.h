@@ -13,6 +13,7 @@
 
 #include "daemon/scheduling/layer_executor.h"
 #include "tests/support/fake_record_reader.h"
+#include "tests/support/submit_call.h"
 #include "tests/support/synthetic_model.h"
 #include "tiers/arena_plan.h"
 
@@ -95,15 +96,7 @@ class ExecutorBench {
     return call;
   }
 
-  Answer Submit(LayerCall call) {
-    auto promise = std::make_shared<std::promise<Result<LayerOutput>>>();
-    Answer answer = promise->get_future();
-    const Status taken = executor.Submit(std::move(call), [promise](Result<LayerOutput> result) {
-      promise->set_value(std::move(result));
-    });
-    if (!taken.has_value()) promise->set_value(taken.error());
-    return answer;
-  }
+  Answer Submit(LayerCall call) { return SubmitCall(executor, std::move(call)); }
 
   LedgerCounts Counts(size_t size_class) {
     LedgerCounts counts;

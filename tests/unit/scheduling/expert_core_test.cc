@@ -6,6 +6,7 @@
 #include <future>
 
 #include "tests/support/gguf_builder.h"
+#include "tests/support/submit_call.h"
 #include "tests/support/temp_folder.h"
 #include "tiers/store/importer.h"
 
@@ -72,12 +73,7 @@ class Core {
     call.weights = {0.25f, 0.75f};
     call.received = clock.Now();
     call.control = std::make_shared<CallControl>();
-    auto promise = std::make_shared<std::promise<Result<LayerOutput>>>();
-    std::future<Result<LayerOutput>> answer = promise->get_future();
-    const Status taken = core->Submit(
-        std::move(call), [promise](Result<LayerOutput> result) { promise->set_value(result); });
-    if (!taken.has_value()) promise->set_value(taken.error());
-    return answer;
+    return SubmitCall(*core, std::move(call));
   }
   std::vector<float> Run(const std::string& model) { return Submit(model).get().value().output; }
 

@@ -9,6 +9,7 @@
 #include "daemon/scheduling/model_loading.h"
 #include "tests/support/fake_record_reader.h"
 #include "tests/support/store_helpers.h"
+#include "tests/support/submit_call.h"
 #include "tests/support/synthetic_model.h"
 #include "tests/support/temp_folder.h"
 
@@ -102,15 +103,7 @@ class Foreseeing {
     return call;
   }
 
-  Answer Submit(LayerCall call) {
-    auto promise = std::make_shared<std::promise<Result<LayerOutput>>>();
-    Answer answer = promise->get_future();
-    const Status taken = executor.Submit(std::move(call), [promise](Result<LayerOutput> result) {
-      promise->set_value(std::move(result));
-    });
-    if (!taken.has_value()) promise->set_value(taken.error());
-    return answer;
-  }
+  Answer Submit(LayerCall call) { return SubmitCall(executor, std::move(call)); }
 
   std::vector<ReadRequest> WaitForReads(size_t count) {
     while (reader.pending().size() < count) std::this_thread::yield();

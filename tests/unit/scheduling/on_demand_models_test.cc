@@ -12,6 +12,7 @@
 
 #include "tests/support/gguf_builder.h"
 #include "tests/support/random.h"
+#include "tests/support/submit_call.h"
 #include "tests/support/temp_folder.h"
 #include "tiers/store/importer.h"
 #include "tiers/store/shell_writer.h"
@@ -96,13 +97,7 @@ class Bench {
     call.weights = {0.5F, 0.5F, 0.75F, 0.25F, 1.0F, -1.0F};
     call.received = clock.Now();
     call.control = std::make_shared<CallControl>();
-    auto promise = std::make_shared<std::promise<Result<LayerOutput>>>();
-    auto answer = promise->get_future();
-    const Status taken = core->Submit(std::move(call), [promise](Result<LayerOutput> result) {
-      promise->set_value(std::move(result));
-    });
-    if (!taken.has_value()) return taken.error();
-    return answer.get();
+    return SubmitCall(*core, std::move(call)).get();
   }
   std::vector<std::vector<float>> Outputs(const ModelInfo& info) {
     std::vector<std::vector<float>> outputs;
