@@ -24,32 +24,37 @@ struct UnitRows {
   alignas(64) std::array<std::array<float, kUnitRows>, kMaxTokens> token;
 };
 
-// Dots of a unit's rows with each token, plus the bias if there is one. Rows beyond the matrix hold
+// Dots of one group of 16 rows, the unit's `group`-th, with each token. Rows beyond the matrix hold
 // some value that nobody uses.
-void RunUnit(const ExpertKernels& kernels, const ExpertView& expert, PartRole role,
-             PartRole bias_role, std::span<const ActivationRow> tokens, uint32_t unit,
-             UnitRows& out) {
+void RunGroup(const ExpertKernels& kernels, const ExpertView& expert, PartRole role,
+              std::span<const ActivationRow> tokens, uint32_t unit, uint32_t group, UnitRows& out) {
   const std::optional<RecordPart>& part = expert.layout->part(role);
   MOE_CHECK(part.has_value() && unit < Units(part->rows), "unit {} of an expert", unit);
   MOE_CHECK(tokens.size() <= kMaxTokens, "{} tokens, at most {}", tokens.size(), kMaxTokens);
-  const uint32_t groups = (part->rows + kGroupRows - 1) / kGroupRows;
-  const uint32_t begin = unit * kUnitGroups;
-  const uint32_t end = std::min(begin + kUnitGroups, groups);
-  if (end - begin < kUnitGroups) out = {};
+  const uint32_t index = unit * kUnitGroups + group;
+  if (index * kGroupRows >= part->rows) {
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      std::fill_n(out.token[t].begin() + group * kGroupRows, kGroupRows, 0.0f);
+    }
+    return;
+  }
   kernels.Run({.part = &*part,
                .record = expert.record,
                .tokens = tokens,
-               .group_begin = begin,
-               .group_end = end,
-               .out = out.token[0].data(),
+               .group_begin = index,
+               .group_end = index + 1,
+               .out = out.token[0].data() + group * kGroupRows,
                .out_stride = kUnitRows});
-  const std::optional<RecordPart>& bias = expert.layout->part(bias_role);
+}
+
+void AddBias(const ExpertView& expert, PartRole role, size_t tokens, uint32_t unit, UnitRows& out) {
+  const std::optional<RecordPart>& bias = expert.layout->part(role);
   if (!bias.has_value()) return;
   std::array<float, kUnitRows> values{};
   const uint32_t count = std::min(kUnitRows, bias->rows - unit * kUnitRows);
   std::memcpy(values.data(), expert.record + bias->offset + size_t{unit} * sizeof values,
               count * sizeof(float));
-  for (size_t t = 0; t < tokens.size(); ++t) {
+  for (size_t t = 0; t < tokens; ++t) {
     for (uint32_t i = 0; i < kUnitRows; ++i) out.token[t][i] += values[i];
   }
 }
@@ -64,8 +69,14 @@ void RunGateUpUnit(const ExpertKernels& kernels, const ExpertView& expert,
                    uint32_t first_h_row) {
   UnitRows gate;
   UnitRows up;
-  RunUnit(kernels, expert, PartRole::kGate, PartRole::kGateBias, tokens, unit, gate);
-  RunUnit(kernels, expert, PartRole::kUp, PartRole::kUpBias, tokens, unit, up);
+  // As the record has them: memory is read in one ascending stream, whose speed two that take turns
+  // do not reach (measured: 0.97 and 0.71 of a plain read loop for Q4_K).
+  for (uint32_t group = 0; group < kUnitGroups; ++group) {
+    RunGroup(kernels, expert, PartRole::kGate, tokens, unit, group, gate);
+    RunGroup(kernels, expert, PartRole::kUp, tokens, unit, group, up);
+  }
+  AddBias(expert, PartRole::kGateBias, tokens.size(), unit, gate);
+  AddBias(expert, PartRole::kUpBias, tokens.size(), unit, up);
   const ElementwiseCode code = BestElementwiseCode();
   const uint32_t count = std::min(kUnitRows, expert.shape->ffn - unit * kUnitRows);
   for (uint32_t t = 0; t < tokens.size(); ++t) {
@@ -80,7 +91,10 @@ void RunDownUnit(const ExpertKernels& kernels, const ExpertView& expert,
                  std::span<const ActivationRow> h, uint32_t unit, std::span<float* const> y) {
   MOE_CHECK(y.size() == h.size(), "{} outputs for {} rows", y.size(), h.size());
   UnitRows rows;
-  RunUnit(kernels, expert, PartRole::kDown, PartRole::kDownBias, h, unit, rows);
+  for (uint32_t group = 0; group < kUnitGroups; ++group) {
+    RunGroup(kernels, expert, PartRole::kDown, h, unit, group, rows);
+  }
+  AddBias(expert, PartRole::kDownBias, h.size(), unit, rows);
   const uint32_t count = std::min(kUnitRows, expert.shape->hidden - unit * kUnitRows);
   for (size_t t = 0; t < h.size(); ++t) {
     const std::span<float> out(y[t] + size_t{unit} * kUnitRows, count);
