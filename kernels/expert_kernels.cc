@@ -31,13 +31,6 @@ MatVecFn VectorKernel(InstructionSet set, WeightType type, KernelVariant variant
   return nullptr;
 }
 
-// Before Tune: what was fastest where the kernels were studied (one AVX-512 machine, 2048 columns).
-KernelVariant UntunedVariant(WeightType type) {
-  const bool two = type == WeightType::kQ8_0 || type == WeightType::kMXFP4 ||
-                   type == WeightType::kBF16 || type == WeightType::kF16;
-  return {.row_groups = static_cast<uint8_t>(two ? 2 : 1), .prefetch = true};
-}
-
 #if defined(__x86_64__)
 // Clang 14's __builtin_cpu_supports does not know F16C.
 bool HasHalfConversion() {
@@ -99,7 +92,7 @@ ExpertKernels::ExpertKernels(InstructionSet set) : set_(set) {
     const auto type = static_cast<WeightType>(number);
     source_[number] = ScalarKernel(type);
     if (!info->has_rows16) continue;
-    rows16_[number] = VectorKernel(set, type, UntunedVariant(type));
+    rows16_[number] = VectorKernel(set, type, kKernelVariants[0]);
     if (rows16_[number] == nullptr) rows16_[number] = ScalarKernel(type);
   }
 }
@@ -141,7 +134,7 @@ std::optional<std::string> ExpertKernels::Tune(std::span<const WeightType> types
     const TuneOutcome outcome = tuner.BytesPerSecond(kernels, type, limits);
     if (outcome.stopped) return std::nullopt;
     if (outcome.rates.empty()) {
-      report += "as studied: the host is too busy to measure\n";
+      report += "prefetch 4 KiB: the host is too busy to measure\n";
       continue;
     }
     const std::vector<double>& rates = outcome.rates;
@@ -150,10 +143,9 @@ std::optional<std::string> ExpertKernels::Tune(std::span<const WeightType> types
       if (rates[i] > kClearlyFaster * rates[best]) best = i;
     }
     rows16_[static_cast<size_t>(type)] = kernels[best];
-    const KernelVariant variant = kKernelVariants[best];
-    report += fmt::format("{} row group{}, {}, {:.1f} GB/s\n", variant.row_groups,
-                          variant.row_groups == 1 ? "" : "s",
-                          variant.prefetch ? "prefetch 4 KiB" : "no prefetch", rates[best] * 1e-9);
+    report += fmt::format("{}, {:.1f} GB/s\n",
+                          kKernelVariants[best].prefetch ? "prefetch 4 KiB" : "no prefetch",
+                          rates[best] * 1e-9);
   }
   return report;
 }

@@ -58,8 +58,8 @@ class ExpertKernels {
   void Run(const MatVec& call) const;
   [[nodiscard]] InstructionSet instruction_set() const { return set_; }
 
-  // Measures {1, 2 row groups} x {prefetch 0, 4 KiB} per type on cold memory and keeps the fastest;
-  // every choice gives the same bits. Returns one line per type for the log; none, with the types
+  // Measures each type on cold memory with and without prefetching 4 KiB ahead and keeps the
+  // faster; both give the same bits. Returns one line per type for the log; none, with the types
   // done so far tuned, once stop_requested says so.
   std::optional<std::string> Tune(std::span<const WeightType> types, const TuneLimits& limits);
 

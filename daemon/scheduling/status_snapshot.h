@@ -20,7 +20,7 @@ namespace moetier {
 
 struct KernelVariantSnapshot {
   std::string weight_type;  // "Q4_K"
-  std::string variant;      // "2 groups, prefetch 4 KiB"
+  std::string variant;      // "prefetch 4 KiB"
 };
 
 struct CpuSnapshot {

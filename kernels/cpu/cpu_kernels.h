@@ -11,8 +11,7 @@ namespace moetier::kernels {
 
 // How a kernel walks the matrix; every variant gives the same bits.
 struct KernelVariant {
-  uint8_t row_groups = 1;  // groups of 16 rows at a time: 1 or 2
-  bool prefetch = true;    // of every line, 4 KiB ahead
+  bool prefetch = true;  // of every line, 4 KiB ahead
   friend bool operator==(const KernelVariant&, const KernelVariant&) = default;
 };
 

@@ -20,8 +20,7 @@ struct Rows16Call {
   uint32_t token_count;  // 1..kMaxTokens
   float* out;            // out[t * out_stride + 16 * group + row]
   size_t out_stride;
-  uint8_t row_groups;  // 1 or 2 groups of 16 rows at a time
-  bool prefetch;       // ask for every line 4 KiB ahead
+  bool prefetch;  // ask for every line 4 KiB ahead
 };
 
 using Rows16Kernel = void (*)(const Rows16Call&);

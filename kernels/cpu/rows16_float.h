@@ -57,31 +57,25 @@ struct FormatF32 {
   }
 };
 
-// Dots of kGroups groups of 16 rows with kTokens activation rows; reads kGroups ascending streams.
-// Pairs of columns go round the four running sums; eight columns are one turn of the loop.
-template <class V, class Format, int kGroups, int kTokens>
+// Dots of a group of 16 rows with kTokens activation rows; reads one ascending stream. Pairs of
+// columns go round the four running sums; eight columns are one turn of the loop.
+template <class V, class Format, int kTokens>
 class FloatPass {
  public:
-  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t first_group) {
+  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t group) {
     const ActivationRow* tokens = call.tokens;
-    Ahead<kGroups> ahead;
+    Ahead ahead;
     ahead.Enable(call.prefetch);
-    const uint8_t* at[kGroups];
-    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      at[g] = call.groups + call.stride * (first_group + g);
-      ahead.SetStream(g, at[g], call.stride, (call.columns + 1) / 2 * Format::kPairBytes);
-    });
+    const uint8_t* at = call.groups + call.stride * group;
     RunningSums sums;
     sums.Clear();
     uint32_t column = 0;
     for (; column + 8 <= call.columns; column += 8) {
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-        ahead.template Ask<4 * Format::kPairBytes>(g, at[g]);
-      });
+      ahead.template Ask<4 * Format::kPairBytes>(at);
       Unroll<4>([&]<int kPair>() MOETIER_INLINE_LAMBDA {
         AddPair<kPair>(at, tokens, column + 2 * kPair, sums);
       });
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA { at[g] += 4 * Format::kPairBytes; });
+      at += 4 * Format::kPairBytes;
     }
     Unroll<4>([&]<int kPair>() MOETIER_INLINE_LAMBDA {
       if (column + 2 * kPair + 2 <= call.columns) {
@@ -90,45 +84,37 @@ class FloatPass {
         AddLast<kPair>(at, tokens, column + 2 * kPair, sums);
       }
     });
-    sums.Write(call.out + 16 * first_group, call.out_stride);
+    sums.Write(call.out + 16 * group, call.out_stride);
   }
 
  private:
   using Float = typename V::Float;
-  using RunningSums = Sums<V, kGroups, kTokens>;
+  using RunningSums = Sums<V, kTokens>;
 
   template <int kPair>
-  static MOETIER_ALWAYS_INLINE void AddPair(const uint8_t* const (&at)[kGroups],
-                                            const ActivationRow* tokens, uint32_t column,
-                                            RunningSums& sums) {
+  static MOETIER_ALWAYS_INLINE void AddPair(const uint8_t* at, const ActivationRow* tokens,
+                                            uint32_t column, RunningSums& sums) {
     for (int part = 0; part < V::kParts; ++part) {
-      Float first[kGroups], second[kGroups];
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-        Format::Pair(at[g] + kPair * Format::kPairBytes, part, first[g], second[g]);
-      });
+      Float first, second;
+      Format::Pair(at + kPair * Format::kPairBytes, part, first, second);
       Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
         const Float x0 = V::SplatFloat(tokens[t].values[column]);
         const Float x1 = V::SplatFloat(tokens[t].values[column + 1]);
-        Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-          Float& a = sums.At(kPair, part, g, t);
-          a = V::MultiplyAdd(second[g], x1, V::MultiplyAdd(first[g], x0, a));
-        });
+        Float& a = sums.At(kPair, part, t);
+        a = V::MultiplyAdd(second, x1, V::MultiplyAdd(first, x0, a));
       });
     }
   }
 
   // The last column of an odd number: nothing may be added for the column that is not there.
   template <int kPair>
-  static MOETIER_ALWAYS_INLINE void AddLast(const uint8_t* const (&at)[kGroups],
-                                            const ActivationRow* tokens, uint32_t column,
-                                            RunningSums& sums) {
+  static MOETIER_ALWAYS_INLINE void AddLast(const uint8_t* at, const ActivationRow* tokens,
+                                            uint32_t column, RunningSums& sums) {
     for (int part = 0; part < V::kParts; ++part) {
-      Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-        const Float weights = Format::Single(at[g] + kPair * Format::kPairBytes, part);
-        Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
-          Float& a = sums.At(kPair, part, g, t);
-          a = V::MultiplyAdd(weights, V::SplatFloat(tokens[t].values[column]), a);
-        });
+      const Float weights = Format::Single(at + kPair * Format::kPairBytes, part);
+      Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
+        Float& a = sums.At(kPair, part, t);
+        a = V::MultiplyAdd(weights, V::SplatFloat(tokens[t].values[column]), a);
       });
     }
   }

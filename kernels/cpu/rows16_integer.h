@@ -14,17 +14,17 @@
 namespace moetier::kernels {
 namespace {
 
-// Dots of kGroups groups of 16 rows with kTokens activation rows; reads kGroups ascending streams.
-// The running sums stay in memory: a block comes back to its sum only four blocks later.
-template <class V, class Format, int kGroups, int kTokens>
+// Dots of a group of 16 rows with kTokens activation rows; reads one ascending stream. The running
+// sums stay in memory: a block comes back to its sum only four blocks later.
+template <class V, class Format, int kTokens>
 class IntegerPass {
  public:
-  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t first_group) {
+  static __attribute__((noinline)) void Run(const Rows16Call& call, uint32_t group) {
     IntegerPass pass(call.tokens);
-    pass.Start(call, first_group);
+    pass.Start(call, group);
     const uint32_t blocks = call.columns / kActivationBlock;
     for (uint32_t block = 0; block < blocks; block += Format::kUnitBlocks) {
-      Unit units[kGroups][V::kParts];
+      Unit units[V::kParts];
       pass.Open(units, block / Format::kUnitBlocks);
       const uint32_t left = blocks - block;
       const uint32_t count = left < Format::kUnitBlocks ? left : Format::kUnitBlocks;
@@ -32,7 +32,7 @@ class IntegerPass {
         pass.Body(units, block, i);
       }
     }
-    pass.sums_.Write(call.out + 16 * first_group, call.out_stride);
+    pass.sums_.Write(call.out + 16 * group, call.out_stride);
   }
 
  private:
@@ -42,59 +42,39 @@ class IntegerPass {
   // One row of activations leaves registers for all parts of a group side by side, which share its
   // broadcasts; with more, the parts take turns.
   static constexpr int kSide = kTokens == 1 ? V::kParts : 1;
-  static constexpr int kLanes = kGroups * kSide;
   static constexpr int kBodyBytes =
       Format::kBodyHeaderBytes + Format::kBodyBlocks * Format::kBlockBytes;
 
   MOETIER_ALWAYS_INLINE explicit IntegerPass(const ActivationRow* tokens) : tokens_(tokens) {}
 
-  static uint64_t GroupBytes(uint32_t blocks) {
-    const uint64_t units = (blocks + Format::kUnitBlocks - 1) / Format::kUnitBlocks;
-    const uint64_t bodies = blocks / Format::kBodyBlocks;
-    return units * Format::kHeaderBytes + bodies * kBodyBytes +
-           (Format::kSharedHeader ? (units + 1) / 2 * 64 : 0);
-  }
-
-  MOETIER_ALWAYS_INLINE void Start(const Rows16Call& call, uint32_t first_group) {
-    const uint64_t bytes = GroupBytes(call.columns / kActivationBlock);
-    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      at_[g] = call.groups + call.stride * (first_group + g);
-      ahead_.SetStream(g, at_[g], call.stride, bytes);
-    });
+  MOETIER_ALWAYS_INLINE void Start(const Rows16Call& call, uint32_t group) {
+    at_ = call.groups + call.stride * group;
     sums_.Clear();
     ahead_.Enable(call.prefetch);
   }
 
-  MOETIER_ALWAYS_INLINE void Open(Unit (&units)[kGroups][V::kParts], uint32_t unit) {
-    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      if constexpr (Format::kSharedHeader) {
-        if (unit % 2 == 0) {
-          shared_[g] = at_[g];
-          ahead_.template Ask<64>(g, at_[g]);
-          at_[g] += 64;
-        } else {
-          shared_[g] += 32;
-        }
+  MOETIER_ALWAYS_INLINE void Open(Unit (&units)[V::kParts], uint32_t unit) {
+    if constexpr (Format::kSharedHeader) {
+      if (unit % 2 == 0) {
+        shared_ = at_;
+        ahead_.template Ask<64>(at_);
+        at_ += 64;
       } else {
-        shared_[g] = nullptr;
+        shared_ += 32;
       }
-      ahead_.template Ask<Format::kHeaderBytes>(g, at_[g]);
-      for (int part = 0; part < V::kParts; ++part) {
-        Format::Open(units[g][part], shared_[g], at_[g], part);
-      }
-      at_[g] += Format::kHeaderBytes;
-    });
+    } else {
+      shared_ = nullptr;
+    }
+    ahead_.template Ask<Format::kHeaderBytes>(at_);
+    for (int part = 0; part < V::kParts; ++part) Format::Open(units[part], shared_, at_, part);
+    at_ += Format::kHeaderBytes;
   }
 
   // Blocks `unit_block + i` and, in a body of two, the one after it.
-  MOETIER_ALWAYS_INLINE void Body(const Unit (&units)[kGroups][V::kParts], uint32_t unit_block,
-                                  uint32_t i) {
-    const uint8_t* body[kGroups];
-    Unroll<kGroups>([&]<int g>() MOETIER_INLINE_LAMBDA {
-      body[g] = at_[g];
-      ahead_.template Ask<kBodyBytes>(g, body[g]);
-      at_[g] += kBodyBytes;
-    });
+  MOETIER_ALWAYS_INLINE void Body(const Unit (&units)[V::kParts], uint32_t unit_block, uint32_t i) {
+    const uint8_t* const body = at_;
+    ahead_.template Ask<kBodyBytes>(body);
+    at_ += kBodyBytes;
     Unroll<Format::kBodyBlocks>([&]<int kBlock>() MOETIER_INLINE_LAMBDA {
       for (int part = 0; part < V::kParts; part += kSide) {
         if constexpr (Format::kStep == Step::kScaled || Format::kStep == Step::kScaledMinimum) {
@@ -106,19 +86,18 @@ class IntegerPass {
     });
   }
 
-  // Lanes of an array: group lane / kSide, part `part` + lane % kSide.
+  // Lanes of an array: parts from `part` on.
   template <int kBlock>
-  MOETIER_ALWAYS_INLINE void AddBlock(const Unit (&units)[kGroups][V::kParts],
-                                      const uint8_t* const (&body)[kGroups], int part,
+  MOETIER_ALWAYS_INLINE void AddBlock(const Unit (&units)[V::kParts], const uint8_t* body, int part,
                                       uint32_t unit_block, uint32_t i) {
     const uint32_t block = unit_block + i + kBlock;
-    Int dots[kLanes][kTokens];
+    Int dots[kSide][kTokens];
     Dots<kBlock, 0, 8>(body, part, block, dots);
-    Float scales[kLanes];
-    Float minima[kLanes];
-    Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
-      const int at = part + lane % kSide;
-      const Unit& unit = units[lane / kSide][at];
+    Float scales[kSide];
+    Float minima[kSide];
+    Unroll<kSide>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+      const int at = part + lane;
+      const Unit& unit = units[at];
       scales[lane] = Format::Scale(unit, i + kBlock, at);
       if constexpr (Format::kStep == Step::kScaledMinimum) {
         minima[lane] = Format::Minimum(unit, i + kBlock);
@@ -126,8 +105,8 @@ class IntegerPass {
     });
     Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
       const Float xs = V::SplatFloat(tokens_[t].scales[block]);
-      Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
-        Float& a = sums_.At(block, part + lane % kSide, lane / kSide, t);
+      Unroll<kSide>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+        Float& a = sums_.At(block, part + lane, t);
         Float sum = V::MultiplyAdd(V::Multiply(scales[lane], xs), V::ToFloat(dots[lane][t]), a);
         if constexpr (Format::kStep == Step::kScaledMinimum) {
           sum = V::SubtractProduct(minima[lane], V::SplatFloat(tokens_[t].scaled_sums[block]), sum);
@@ -139,23 +118,21 @@ class IntegerPass {
 
   // Types whose scales cover 16 columns: two dots a block, joined as integers.
   template <int kBlock>
-  MOETIER_ALWAYS_INLINE void AddHalves(const Unit (&units)[kGroups][V::kParts],
-                                       const uint8_t* const (&body)[kGroups], int part,
-                                       uint32_t unit_block, uint32_t i) {
+  MOETIER_ALWAYS_INLINE void AddHalves(const Unit (&units)[V::kParts], const uint8_t* body,
+                                       int part, uint32_t unit_block, uint32_t i) {
     const uint32_t block = unit_block + i + kBlock;
-    Int first[kLanes][kTokens];
-    Int second[kLanes][kTokens];
+    Int first[kSide][kTokens];
+    Int second[kSide][kTokens];
     Dots<kBlock, 0, 4>(body, part, block, first);
     Dots<kBlock, 4, 4>(body, part, block, second);
-    Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
-      constexpr int g = lane / kSide;
-      const int at = part + lane % kSide;
-      const Unit& unit = units[g][at];
-      const auto halves = Format::template Halves<kBlock>(unit, i + kBlock, body[g], at);
+    Unroll<kSide>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+      const int at = part + lane;
+      const Unit& unit = units[at];
+      const auto halves = Format::template Halves<kBlock>(unit, i + kBlock, body, at);
       Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
         const ActivationRow& x = tokens_[t];
         const Float xs = V::SplatFloat(x.scales[block]);
-        Float& a = sums_.At(block, at, g, t);
+        Float& a = sums_.At(block, at, t);
         const Int joined = Format::Combine(halves, first[lane][t], second[lane][t]);
         Float sum = V::MultiplyAdd(V::Multiply(Format::Scale(unit, i + kBlock, at), xs),
                                    V::ToFloat(joined), a);
@@ -173,23 +150,22 @@ class IntegerPass {
 
   // Integer dots of kWords words of a block, from word kFirst on, offset of the codes included.
   template <int kBlock, int kFirst, int kWords>
-  MOETIER_ALWAYS_INLINE void Dots(const uint8_t* const (&body)[kGroups], int part, uint32_t block,
-                                  Int (&out)[kLanes][kTokens]) {
-    typename V::template Dot<Format::kFit> dots[kLanes][kTokens];
+  MOETIER_ALWAYS_INLINE void Dots(const uint8_t* body, int part, uint32_t block,
+                                  Int (&out)[kSide][kTokens]) {
+    typename V::template Dot<Format::kFit> dots[kSide][kTokens];
     Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
       const Int start = OffsetSum<kFirst, kWords>(tokens_[t].half_sums + 2 * block);
-      Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA { dots[lane][t].Start(start); });
+      Unroll<kSide>([&]<int lane>() MOETIER_INLINE_LAMBDA { dots[lane][t].Start(start); });
     });
     Unroll<kWords>([&]<int kWord>() MOETIER_INLINE_LAMBDA {
-      Int codes[kLanes];
-      Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+      Int codes[kSide];
+      Unroll<kSide>([&]<int lane>() MOETIER_INLINE_LAMBDA {
         codes[lane] = Format::template Codes<kFirst + kWord>(
-            body[lane / kSide] + Format::kBodyHeaderBytes + kBlock * Format::kBlockBytes,
-            part + lane % kSide);
+            body + Format::kBodyHeaderBytes + kBlock * Format::kBlockBytes, part + lane);
       });
       Unroll<kTokens>([&]<int t>() MOETIER_INLINE_LAMBDA {
         const Int x = V::Word(tokens_[t].codes + kActivationBlock * block + 4 * (kFirst + kWord));
-        Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+        Unroll<kSide>([&]<int lane>() MOETIER_INLINE_LAMBDA {
           if constexpr (Format::kXoredBytes) {
             dots[lane][t].template AddBytes<kWord>(codes[lane], x);
           } else {
@@ -198,7 +174,7 @@ class IntegerPass {
         });
       });
     });
-    Unroll<kLanes>([&]<int lane>() MOETIER_INLINE_LAMBDA {
+    Unroll<kSide>([&]<int lane>() MOETIER_INLINE_LAMBDA {
       Unroll<kTokens>([&]<int t>()
                           MOETIER_INLINE_LAMBDA { out[lane][t] = dots[lane][t].Finish(); });
     });
@@ -220,10 +196,10 @@ class IntegerPass {
   }
 
   const ActivationRow* tokens_;
-  const uint8_t* at_[kGroups];
-  const uint8_t* shared_[kGroups];  // the half line of two units' common header
-  Ahead<kGroups> ahead_;
-  Sums<V, kGroups, kTokens> sums_;
+  const uint8_t* at_;
+  const uint8_t* shared_;  // the half line of two units' common header
+  Ahead ahead_;
+  Sums<V, kTokens> sums_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace moetier::kernels {
 namespace {
 
 // The four running sums of each (row, token); see "Arithmetic" in ARCHITECTURE.md.
-template <class V, int kGroups, int kTokens>
+template <class V, int kTokens>
 class Sums {
  public:
   using Float = typename V::Float;
@@ -18,33 +18,29 @@ class Sums {
   MOETIER_ALWAYS_INLINE void Clear() {
     for (auto& split : sums_) {
       for (auto& part : split) {
-        for (auto& group : part) {
-          for (Float& sum : group) sum = V::FloatZero();
-        }
+        for (Float& sum : part) sum = V::FloatZero();
       }
     }
   }
 
   // The sum that step `index` adds to.
-  MOETIER_ALWAYS_INLINE Float& At(uint32_t index, int part, int g, int t) {
-    return sums_[index % 4][part][g][t];
+  MOETIER_ALWAYS_INLINE Float& At(uint32_t index, int part, int t) {
+    return sums_[index % 4][part][t];
   }
 
-  // Row r of group g, token t to out[t * stride + 16 * g + r].
+  // Row r, token t to out[t * stride + r].
   MOETIER_ALWAYS_INLINE void Write(float* out, size_t stride) const {
     for (int part = 0; part < V::kParts; ++part) {
-      for (int g = 0; g < kGroups; ++g) {
-        for (size_t t = 0; t < kTokens; ++t) {
-          V::Store(out + stride * t + 16 * g + V::kRows * part,
-                   V::Add(V::Add(sums_[0][part][g][t], sums_[1][part][g][t]),
-                          V::Add(sums_[2][part][g][t], sums_[3][part][g][t])));
-        }
+      for (size_t t = 0; t < kTokens; ++t) {
+        V::Store(out + stride * t + V::kRows * part,
+                 V::Add(V::Add(sums_[0][part][t], sums_[1][part][t]),
+                        V::Add(sums_[2][part][t], sums_[3][part][t])));
       }
     }
   }
 
  private:
-  Float sums_[4][V::kParts][kGroups][kTokens];
+  Float sums_[4][V::kParts][kTokens];
 };
 
 }  // namespace

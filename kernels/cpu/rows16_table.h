@@ -9,7 +9,7 @@
 
 namespace moetier::kernels {
 
-template <Rows16Kernel kKernel, uint8_t kRowGroups, bool kPrefetch>
+template <Rows16Kernel kKernel, bool kPrefetch>
 void RunRows16(const MatVec& call) {
   const RecordPart& part = *call.part;
   MOE_CHECK(part.layout == PartLayout::kRows16, "a vector kernel got a part in source layout");
@@ -22,16 +22,12 @@ void RunRows16(const MatVec& call) {
            .token_count = static_cast<uint32_t>(call.tokens.size()),
            .out = call.out,
            .out_stride = call.out_stride,
-           .row_groups = kRowGroups,
            .prefetch = kPrefetch});
 }
 
 template <Rows16Kernel kKernel>
 MatVecFn WithVariant(KernelVariant variant) {
-  if (variant.row_groups == 2) {
-    return variant.prefetch ? RunRows16<kKernel, 2, true> : RunRows16<kKernel, 2, false>;
-  }
-  return variant.prefetch ? RunRows16<kKernel, 1, true> : RunRows16<kKernel, 1, false>;
+  return variant.prefetch ? RunRows16<kKernel, true> : RunRows16<kKernel, false>;
 }
 
 }  // namespace moetier::kernels

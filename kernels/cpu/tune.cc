@@ -16,7 +16,7 @@ namespace moetier::kernels {
 namespace {
 
 constexpr uint32_t kColumns = 2048;
-constexpr uint32_t kCallGroups = 2;  // the unit that the executor's workers claim
+constexpr uint32_t kCallGroups = 1;  // as expert_ffn calls it
 // Larger than the last-level cache of a home machine, so that each pass finds its bytes cold.
 constexpr size_t kArenaBytes = (64_MiB).count();
 constexpr size_t kHugePage = (2_MiB).count();
@@ -31,7 +31,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Walks a matrix that fills the arena, two groups a call, over and over.
+// Walks a matrix that fills the arena, a group a call, over and over.
 class Walk {
  public:
   Walk(WeightType type, const std::byte* record, const ActivationRow& token)

@@ -16,12 +16,8 @@
 
 namespace moetier::kernels {
 
-inline constexpr std::array<KernelVariant, 4> kKernelVariants = {{
-    {.row_groups = 1, .prefetch = true},
-    {.row_groups = 2, .prefetch = true},
-    {.row_groups = 1, .prefetch = false},
-    {.row_groups = 2, .prefetch = false},
-}};
+inline constexpr std::array<KernelVariant, 2> kKernelVariants = {
+    {{.prefetch = true}, {.prefetch = false}}};
 
 struct TuneOutcome {
   // Bytes that each kernel reads in a second of this thread's CPU time; empty when there was no

@@ -27,9 +27,8 @@ using namespace kernels;  // NOLINT: a program of its own
 
 constexpr uint32_t kHidden = 2048;
 constexpr uint32_t kFfn = 768;
-constexpr uint32_t kUnitGroups = 2;  // row groups a call, as the executor's workers claim them
 constexpr uint32_t kTokenCounts[] = {1, 2, 4, 8};
-constexpr KernelVariant kVariants[] = {{1, true}, {2, true}, {1, false}, {2, false}};
+constexpr KernelVariant kVariants[] = {{.prefetch = true}, {.prefetch = false}};
 constexpr WeightType kTypes[] = {WeightType::kQ8_0, WeightType::kQ4_0, WeightType::kMXFP4,
                                  WeightType::kQ4_K, WeightType::kQ5_K, WeightType::kQ6_K,
                                  WeightType::kQ2_K, WeightType::kQ3_K, WeightType::kBF16,
@@ -39,9 +38,8 @@ struct BenchOptions {
   uint32_t arena_mib = 256;
   uint32_t piece_mib = 8;
   uint32_t rounds = 60;
-  std::string type;     // all if empty
-  std::string set;      // all if empty
-  uint32_t groups = 0;  // row groups at a time, the faster if 0
+  std::string type;  // all if empty
+  std::string set;   // all if empty
   bool json = false;
 };
 
@@ -64,15 +62,15 @@ class BenchExpert {
 
   [[nodiscard]] std::span<const std::byte> record() const { return record_; }
 
-  // All dots of the expert in the executor's order, `tokens` rows at a time.
+  // All dots of the expert in the order of expert_ffn, `tokens` rows at a time.
   void Run(MatVecFn kernel, const std::byte* record, uint32_t tokens, std::span<float> out) const {
     float* next = out.data();
-    for (uint32_t group = 0; group < kFfn / kGroupRows; group += kUnitGroups) {
-      RunUnit(kernel, PartRole::kGate, record, group, tokens, next);
-      RunUnit(kernel, PartRole::kUp, record, group, tokens, next);
+    for (uint32_t group = 0; group < kFfn / kGroupRows; ++group) {
+      RunGroup(kernel, PartRole::kGate, record, group, tokens, next);
+      RunGroup(kernel, PartRole::kUp, record, group, tokens, next);
     }
-    for (uint32_t group = 0; group < kHidden / kGroupRows; group += kUnitGroups) {
-      RunUnit(kernel, PartRole::kDown, record, group, tokens, next);
+    for (uint32_t group = 0; group < kHidden / kGroupRows; ++group) {
+      RunGroup(kernel, PartRole::kDown, record, group, tokens, next);
     }
   }
   static size_t OutSize(uint32_t tokens) { return size_t{tokens} * (2 * kFfn + kHidden); }
@@ -89,20 +87,19 @@ class BenchExpert {
     }
   }
 
-  void RunUnit(MatVecFn kernel, PartRole role, const std::byte* record, uint32_t group,
-               uint32_t tokens, float*& next) const {
+  void RunGroup(MatVecFn kernel, PartRole role, const std::byte* record, uint32_t group,
+                uint32_t tokens, float*& next) const {
     const ActivationRows& rows = role == PartRole::kDown ? inner_ : hidden_;
     ActivationRow x[kMaxTokens];
     for (uint32_t t = 0; t < tokens; ++t) x[t] = rows.row(t);
-    constexpr size_t kRows = kUnitGroups * kGroupRows;
     kernel({.part = &*layout_.part(role),
             .record = record,
             .tokens = std::span(x, tokens),
             .group_begin = group,
-            .group_end = group + kUnitGroups,
+            .group_end = group + 1,
             .out = next,
-            .out_stride = kRows});
-    next += kRows * tokens;
+            .out_stride = kGroupRows});
+    next += kGroupRows * tokens;
   }
 
   RecordLayout layout_;
@@ -192,9 +189,6 @@ class KernelBench {
 
   // Alternating, so that all see the same noise.
   KernelVariant FastestVariant(InstructionSet set) {
-    if (options_.groups != 0) {
-      return {.row_groups = static_cast<uint8_t>(options_.groups), .prefetch = true};
-    }
     std::vector<double> times[std::size(kVariants)];
     for (uint32_t round = 0; round < options_.rounds / 2 + 1; ++round) {
       for (size_t i = 0; i < std::size(kVariants); ++i) {
@@ -238,32 +232,24 @@ class KernelBench {
 
 void PrintHeader() {
   fmt::print("one thread, experts of {} x {} x 3, plain loop: {}\n", kHidden, kFfn, ReadLoopName());
-  fmt::print("{:<7}{:<7}{:>7}{:>10}{:>9}{:>8}{:>9}{:>9}{:>12}{:>7}{:>7}{:>7}\n", "type", "set",
-             "groups", "prefetch", "kernel", "plain", "ahead", "/plain", "/ahead", "2 tok", "4 tok",
-             "8 tok");
+  fmt::print("{:<7}{:<7}{:>10}{:>9}{:>8}{:>9}{:>9}{:>12}{:>7}{:>7}{:>7}\n", "type", "set",
+             "prefetch", "kernel", "plain", "ahead", "/plain", "/ahead", "2 tok", "4 tok", "8 tok");
 }
 
 void Print(const Figures& f) {
-  fmt::print(
-      "{:<7}{:<7}{:>7}{:>10}{:>9.1f}{:>8.1f}{:>9.1f}{:>9.2f}{:>12.2f}{:>7.2f}{:>7.2f}{:>7.2f}\n",
-      Info(f.type).name, InstructionSetName(f.set), f.variant.row_groups,
-      f.variant.prefetch ? "4 KiB" : "none", f.kernel_gbps, f.plain_gbps, f.prefetch_gbps,
-      f.to_plain, f.to_prefetch, f.tokens[1], f.tokens[2], f.tokens[3]);
+  fmt::print("{:<7}{:<7}{:>10}{:>9.1f}{:>8.1f}{:>9.1f}{:>9.2f}{:>12.2f}{:>7.2f}{:>7.2f}{:>7.2f}\n",
+             Info(f.type).name, InstructionSetName(f.set), f.variant.prefetch ? "4 KiB" : "none",
+             f.kernel_gbps, f.plain_gbps, f.prefetch_gbps, f.to_plain, f.to_prefetch, f.tokens[1],
+             f.tokens[2], f.tokens[3]);
   std::fflush(stdout);
 }
 
 nlohmann::json ToJson(const Figures& f) {
-  return {{"type", Info(f.type).name},
-          {"instruction_set", InstructionSetName(f.set)},
-          {"row_groups", f.variant.row_groups},
-          {"prefetch", f.variant.prefetch},
-          {"kernel_gbps", f.kernel_gbps},
-          {"plain_loop_gbps", f.plain_gbps},
-          {"prefetch_loop_gbps", f.prefetch_gbps},
-          {"ratio_to_plain_loop", f.to_plain},
-          {"ratio_to_prefetch_loop", f.to_prefetch},
-          {"time_2_tokens", f.tokens[1]},
-          {"time_4_tokens", f.tokens[2]},
+  return {{"type", Info(f.type).name},         {"instruction_set", InstructionSetName(f.set)},
+          {"prefetch", f.variant.prefetch},    {"kernel_gbps", f.kernel_gbps},
+          {"plain_loop_gbps", f.plain_gbps},   {"prefetch_loop_gbps", f.prefetch_gbps},
+          {"ratio_to_plain_loop", f.to_plain}, {"ratio_to_prefetch_loop", f.to_prefetch},
+          {"time_2_tokens", f.tokens[1]},      {"time_4_tokens", f.tokens[2]},
           {"time_8_tokens", f.tokens[3]}};
 }
 
@@ -310,8 +296,6 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--type", options.type, "only this type, as Q4_K");
   app.add_option("--set", options.set, "only avx512 or avx2");
-  app.add_option("--groups", options.groups, "1 or 2 row groups at a time, with prefetch")
-      ->check(CLI::Range(1, 2));
   app.add_flag("--json", options.json, "results as JSON");
   CLI11_PARSE(app, argc, argv);
   return moetier::bench::Main(options);

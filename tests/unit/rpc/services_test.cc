@@ -214,7 +214,7 @@ TEST_CASE("Operator: the status carries the core's pools, reader, quarantine and
   RpcFixture fixture;
   StatusSnapshot& core = fixture.core.snapshot();
   core.cpu = {.instruction_set = "avx2",
-              .kernels = {{.weight_type = "Q4_K", .variant = "2 groups"}},
+              .kernels = {{.weight_type = "Q4_K", .variant = "prefetch 4 KiB"}},
               .workers = 2,
               .cpus = {0, 1}};
   core.pools[0].budget = 1_GiB;
@@ -235,7 +235,7 @@ TEST_CASE("Operator: the status carries the core's pools, reader, quarantine and
   core.queue_limit = 9;
   const v1::StatusReply status = fixture.server->status().Make();
   CHECK(status.cpu().instruction_set() == "avx2");
-  CHECK(status.cpu().kernels(0).variant() == "2 groups");
+  CHECK(status.cpu().kernels(0).variant() == "prefetch 4 KiB");
   CHECK(status.pools(0).bytes_budget() == 1u << 30);
   CHECK(status.pools(0).page_size() == "2 MiB (huge)");
   CHECK(status.pools(0).classes(0).hits() == 11);
