@@ -22,9 +22,9 @@ struct LaneTask {
 };
 
 // Computes experts on the CPU with persistent workers. A run has two phases (gate/up, down); in
-// each the units of all its tasks are claimed from one counter, so uneven experts balance. The bits
-// do not depend on the number of workers.
-// Threads: Run by one thread at a time, which is worker 0; the others spin for a bounded time
+// each the units of all its tasks are claimed from one counter, some neighbours at a time, so
+// uneven experts balance. The bits do not depend on the number of workers. Threads: Run by one
+// thread at a time, which is worker 0; the others spin for a bounded time
 //          between runs, then sleep on a futex.
 // Memory:  grows to the largest run and stays.
 class CpuLane {
@@ -52,16 +52,20 @@ class CpuLane {
     alignas(64) std::atomic<uint32_t> done{0};
     uint32_t total = 0;
   };
-  struct Unit {
+  // Neighbouring units of one task, which one worker computes.
+  struct Share {
     uint32_t task;
-    uint32_t unit;
+    uint32_t first;
+    uint32_t end;
   };
 
   void WorkerLoop(uint32_t worker);
   void RunPhases();
-  void Claim(Phase& phase, std::span<const Unit> units, void (CpuLane::*run)(Unit));
-  void RunGateUp(Unit unit);
-  void RunDown(Unit unit);
+  void Divide(std::vector<Share>& shares, uint32_t task, uint32_t units, uint64_t bytes) const;
+  void Claim(Phase& phase, std::span<const Share> shares,
+             void (CpuLane::*run)(const LaneTask& task, uint32_t first_h_row, uint32_t unit));
+  void RunGateUp(const LaneTask& task, uint32_t first_h_row, uint32_t unit);
+  void RunDown(const LaneTask& task, uint32_t first_h_row, uint32_t unit);
   void PinToCpu(uint32_t worker);
 
   const Options options_;
@@ -69,8 +73,8 @@ class CpuLane {
 
   // The run in progress; written by Run while the gate is closed, read by workers inside it.
   std::span<const LaneTask> tasks_;
-  std::vector<Unit> gate_up_units_;
-  std::vector<Unit> down_units_;
+  std::vector<Share> gate_up_shares_;
+  std::vector<Share> down_shares_;
   std::vector<uint32_t> first_h_row_;  // per task
   kernels::ActivationRows h_;
   Phase gate_up_;
