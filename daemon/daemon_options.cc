@@ -194,9 +194,11 @@ uint64_t OpenFilesNeeded(const DaemonConfig& config) {
   constexpr uint64_t kOwn = 64;     // gRPC's, the reader's
   constexpr uint64_t kAModel = 16;  // the files of a store
   constexpr uint64_t kALane = 4;    // its socket, memory and two events
-  // Those that wait or load on the resolver's two threads, and the silent ones.
-  constexpr uint64_t kConnections =
-      FastLaneServer::kMaxSilent + 2 * (FileResolver::kMaxWaiting + 1);
+  // Those that wait or load on the resolver's two threads, the silent ones, and those that map,
+  // each with an arena's descriptor.
+  constexpr uint64_t kConnections = FastLaneServer::kMaxSilent +
+                                    2 * (FileResolver::kMaxWaiting + 1) +
+                                    2 * (FastLaneServer::kMaxMapping + 1);
   // One HELLO's, beside those that wait.
   constexpr uint64_t kFiles = MOETIER_WIRE_MAX_FILES + FileResolver::kMaxWaitingFiles;
   uint64_t needed = kOwn + config.limits.sessions + kAModel * config.models.size();
@@ -217,6 +219,11 @@ std::vector<std::string> OddSettings(const DaemonConfig& config) {
         fmt::format("models.roots: {} is no directory: nothing can be loaded from it; "
                     "make it or take it out",
                     root));
+  }
+  if (config.memory.arena == ArenaKind::kShared && !config.fast_lane.enabled) {
+    odd.push_back(
+        "memory.arena: shared, and no engine can map it while fastlane.enabled is false: turn the "
+        "fast lane on, or set it to private");
   }
   return odd;
 }

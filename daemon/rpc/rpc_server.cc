@@ -152,6 +152,14 @@ bool RpcServer::Answers(std::chrono::milliseconds patience) const {
   return acceptor_->held_back() || GreetsClients(door_.unix_socket.path(), patience);
 }
 
+Result<ModelInfo> RpcServer::FindSession(uint64_t session, const std::string& token) const {
+  v1::SessionRef ref;
+  ref.set_session(session);
+  ref.set_token(token);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> found, sessions_.Find(ref));
+  return found->model();
+}
+
 void RpcServer::AnnounceHealth() {
   for (const char* service : kServices) {
     server_->GetHealthCheckService()->SetServingStatus(service, true);

@@ -68,6 +68,7 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
       lane_({.workers = workers_.workers, .pin_workers = options.pin_workers}, kernels_),
       executor_(options.executor, clock, log, lane_),
       loader_(executor_),
+      residency_(executor_),
       heat_(options.heat, tasks_, log, [this] { return CollectHeat(); }),
       kept_heat_([this](uint64_t fingerprint, const ModelGeometry& geometry) {
         return heat_.Load(fingerprint, geometry);

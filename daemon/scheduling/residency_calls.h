@@ -142,7 +142,8 @@ class ResidencyCalls {
                      std::vector<ExpertIndex> experts, Done<std::vector<RoutedExpert>> done) = 0;
 
   // The arena that the model has in the pool, for reading alone: a descriptor that may be mapped
-  // but not written through. kFailedPrecondition, kBadConfig when its memory is not shared.
+  // but not written through. kFailedPrecondition, kBadConfig when its memory is not shared;
+  // kUnimplemented, kNotYet for a device's pool; kBadPool, kUnknownModel for what is not there.
   struct SharedArena {
     UniqueFd fd;
     uint64_t bytes = 0;
