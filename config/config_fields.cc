@@ -147,7 +147,8 @@ Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place
       kMemoryBudgetForm);
 }
 
-Result<std::optional<MemoryBudget>> ParseVram(std::string_view text, const ConfigPlace& place) {
+Result<std::optional<MemoryBudget>> ParseOptionalBudget(std::string_view text,
+                                                        const ConfigPlace& place) {
   if (text == "none") return std::optional<MemoryBudget>();
   ASSIGN_OR_RETURN(MemoryBudget budget, ParseBudget(text, place));
   return std::optional<MemoryBudget>(std::move(budget));
