@@ -198,7 +198,7 @@ Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig
   };
   const std::array fields = {
       ConfigField{"kind", Into(kind, "emulated", ParseDeviceKind)},
-      ConfigField{"name", Into(device.name, "a name", ParseModelName)},
+      ConfigField{"name", Into(device.name, "a name", ParseDeviceName)},
       ConfigField{"budget", Into(device.budget, "a size", size)},
       ConfigField{"copy_rate", Into(device.copy_rate, "a size, a second", size)},
       ConfigField{"copy_latency_us", Count(device.copy_latency_us, 0, 1000000)},

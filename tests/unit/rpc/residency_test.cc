@@ -261,7 +261,7 @@ TEST_CASE("Residency: a wait ends after a minute, or with the call's own deadlin
   REQUIRE(bench.stub->Landed(&context, request, &reply).ok());
   const uint64_t wait =
       std::stoull(bench.calls().back().substr(std::strlen("landed after 0 wait ")));
-  CHECK(wait <= 20'000'000);
+  CHECK(wait <= 21'000'000);  // gRPC rounds a deadline up on the wire
   CHECK(wait > 10'000'000);
 }
 
