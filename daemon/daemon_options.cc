@@ -169,7 +169,8 @@ RpcServer::Options ServerOptions(const DaemonConfig& config) {
   RpcServer::Options options;
   options.limits = {.max_rows = config.limits.max_rows,
                     .max_in_flight = config.limits.max_in_flight,
-                    .max_message_bytes = config.limits.max_message_bytes};
+                    .max_message_bytes = config.limits.max_message_bytes,
+                    .leased = config.limits.leased};
   options.max_sessions = config.limits.sessions;
   options.model_roots = config.model_roots;
   options.model_roots.push_back(config.store_root);
