@@ -29,7 +29,6 @@
 #include "daemon/scheduling/loaded_model.h"
 #include "daemon/scheduling/mailbox.h"
 #include "daemon/scheduling/prefetcher.h"
-#include "daemon/scheduling/residency_calls.h"
 #include "daemon/scheduling/route_tap.h"
 #include "daemon/scheduling/session_turns.h"
 #include "tiers/device/device.h"
@@ -138,9 +137,6 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   // Runs `visit` on the executor's thread, and waits. False when there is no such model, or it is
   // being removed.
   bool WithModel(ModelId model, const std::function<void(LoadedModel&)>& visit);
-  // As ResidencyCalls says; waits for the executor's thread. kNotFound, kUnknownModel when there is
-  // no such model.
-  Result<ResidencyCalls::SharedArena> OpenArena(ModelId model, PoolId pool);
   // Runs `visit` on the executor's thread, and waits.
   void Inspect(const std::function<void(const View&)>& visit);
 

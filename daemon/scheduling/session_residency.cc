@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "daemon/scheduling/layer_executor.h"
-
 namespace moetier {
 namespace {
 
@@ -43,8 +41,4 @@ void SessionResidency::Route(SessionId /*session*/, LayerIndex /*layer*/, uint32
                              Done<std::vector<RoutedExpert>> done) {
   done(NotThereYet());
 }
-Result<ResidencyCalls::SharedArena> SessionResidency::OpenArena(ModelId model, PoolId pool) {
-  return executor_.OpenArena(model, pool);
-}
-
 }  // namespace moetier

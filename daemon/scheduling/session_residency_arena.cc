@@ -1,6 +1,7 @@
-// LayerExecutor's answer to who wants to map a model's slots.
+// SessionResidency's answer to who wants to map a model's slots.
 
 #include "daemon/scheduling/layer_executor.h"
+#include "daemon/scheduling/session_residency.h"
 
 namespace moetier {
 namespace {
@@ -22,15 +23,19 @@ Error NotMappable(PoolId pool, bool has_device) {
 
 }  // namespace
 
-Result<ResidencyCalls::SharedArena> LayerExecutor::OpenArena(ModelId id, PoolId pool) {
-  if (pool != kRam) return NotMappable(pool, device_ != nullptr);
-  Result<ResidencyCalls::SharedArena> shared =
+Result<ResidencyCalls::SharedArena> SessionResidency::OpenArena(ModelId id, PoolId pool) {
+  if (pool != kRam) {
+    bool has_device = false;
+    executor_.Inspect(
+        [&](const LayerExecutor::View& view) { has_device = view.device != nullptr; });
+    return NotMappable(pool, has_device);
+  }
+  Result<SharedArena> shared =
       Error{ErrorCode::kNotFound, Reason::kUnknownModel, "the model is not loaded any more"};
-  WithModel(id, [&](const LoadedModel& model) {
+  executor_.WithModel(id, [&](const LoadedModel& model) {
     Result<UniqueFd> file = model.arena->OpenReadOnly();
     if (file) {
-      shared =
-          ResidencyCalls::SharedArena{.fd = *std::move(file), .bytes = model.arena->size().count()};
+      shared = SharedArena{.fd = *std::move(file), .bytes = model.arena->size().count()};
     } else {
       shared = std::move(file).error();
     }
