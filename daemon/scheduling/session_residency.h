@@ -7,9 +7,15 @@
 
 namespace moetier {
 
-// TODO(A)
+class LayerExecutor;
+
+// ResidencyCalls for transports: each call goes to the executor's desk by message, and is answered
+// with kDraining when the executor has stopped.
+// Threads:  any. Lifetime: the executor outlives it.
 class SessionResidency final : public ResidencyCalls {
  public:
+  explicit SessionResidency(LayerExecutor& executor) : executor_(executor) {}
+
   [[nodiscard]] Bytes LeasableBytes(ModelId model) const override;
   void OpenSession(const Session& session) override;
   void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) override;
@@ -22,6 +28,9 @@ class SessionResidency final : public ResidencyCalls {
   void Route(SessionId session, LayerIndex layer, uint32_t rows, std::vector<ExpertIndex> experts,
              Done<std::vector<RoutedExpert>> done) override;
   Result<SharedArena> OpenArena(ModelId model, PoolId pool) override;
+
+ private:
+  LayerExecutor& executor_;
 };
 
 }  // namespace moetier
