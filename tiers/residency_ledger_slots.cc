@@ -78,8 +78,7 @@ void ResidencyLedger::Vacate(SlotIndex index, CommandList& out) {
   MOE_CHECK(IsEvictable(slot), "slot {} is evicted in state {} with {} reservations", Raw(index),
             static_cast<int>(slot.state), slot.reservations);
   At(slot.key).slot.reset();  // the flag goes first
-  out.push_back(
-      KeyEvicted{.key = At(slot.key).name, .slot = index, .generation = slot.generation});
+  out.push_back(KeyEvicted{.key = At(slot.key).name, .slot = index, .generation = slot.generation});
   LeaveVictims(slot);
   WasteGuess(index);
   slot.dropped = false;
@@ -89,7 +88,8 @@ void ResidencyLedger::Vacate(SlotIndex index, CommandList& out) {
 }
 
 void ResidencyLedger::Load(Hold& hold, CommandList& out) {
-  const SlotIndex index = TakeSlot(evictable_ > spared_ ? Victims::kUnexpected : Victims::kAll, out);
+  const SlotIndex index =
+      TakeSlot(evictable_ > spared_ ? Victims::kUnexpected : Victims::kAll, out);
   Occupy(index, hold.key, hold.wave->admission);
   Reserve(hold, index);
   AddWaiter(hold);

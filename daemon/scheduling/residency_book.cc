@@ -49,9 +49,10 @@ Status ResidencyBook::CheckQuota(SessionId id, Bytes more) const {
   const Account& account = Of(id);
   const Bytes most = account.session.max_leased;
   if (account.charged + more <= most) return Ok{};
-  return Quota(fmt::format("{} more than the {} that the session's leases and transfers take are "
-                           "above its {}; release some first",
-                           FormatSize(more), FormatSize(account.charged), FormatSize(most)));
+  return Quota(
+      fmt::format("{} more than the {} that the session's leases and transfers take are "
+                  "above its {}; release some first",
+                  FormatSize(more), FormatSize(account.charged), FormatSize(most)));
 }
 
 Status ResidencyBook::CheckWaiting(SessionId id, size_t others) const {
@@ -67,9 +68,10 @@ Status ResidencyBook::CheckTransfers(SessionId id) const {
   const uint64_t first =
       account.unfinished.empty() ? account.next_transfer : *account.unfinished.begin();
   if (account.next_transfer - first >= kMaxTransfersTold) {
-    return Quota(fmt::format("{} transfers have been asked for since number {}, which is under way "
-                             "yet; wait for it",
-                             account.next_transfer - first, first));
+    return Quota(
+        fmt::format("{} transfers have been asked for since number {}, which is under way "
+                    "yet; wait for it",
+                    account.next_transfer - first, first));
   }
   if (account.failed.size() >= kMaxTransfersTold) {
     return Quota(fmt::format("{} transfers have failed since Landed was asked `after` {}; ask it",
@@ -156,8 +158,8 @@ void ResidencyBook::EndTransfer(Account& account, const Place& place,
 
 bool ResidencyBook::HasEndedAfter(const Account& account, TransferId after) {
   if (Raw(after) >= account.next_transfer - 1) return false;
-  const auto unfinished = std::distance(account.unfinished.upper_bound(Raw(after)),
-                                        account.unfinished.end());
+  const auto unfinished =
+      std::distance(account.unfinished.upper_bound(Raw(after)), account.unfinished.end());
   return account.next_transfer - 1 - Raw(after) > static_cast<uint64_t>(unfinished);
 }
 
@@ -181,6 +183,7 @@ void ResidencyBook::Landed(SessionId id, TransferId after, std::optional<TimePoi
   account.failed.erase(account.failed.begin(), account.failed.upper_bound(Raw(after)));
   if (!deadline || HasEndedAfter(account, after)) return done(Tell(account, after));
   account.landed.push_back({after, *deadline, std::move(done)});
+  ++waiting_;
 }
 
 void ResidencyBook::AnswerLanded(Account& account) {
@@ -202,6 +205,7 @@ std::list<Call> ResidencyBook::Take(std::list<Call>& calls, const Is& is) {
     if (is(*it)) taken.splice(taken.end(), calls, it);
     it = next;
   }
+  waiting_ -= taken.size();
   return taken;
 }
 
@@ -209,6 +213,7 @@ void ResidencyBook::Wait(SessionId id, WaitingAcquire call) {
   Account& account = Of(id);
   for (const Loading& each : call.loading) account.charged += each.charge;
   account.acquires.push_back(std::move(call));
+  ++waiting_;
 }
 
 void ResidencyBook::Settle(Account& account, const Place& place,
@@ -221,9 +226,8 @@ void ResidencyBook::Settle(Account& account, const Place& place,
       return true;
     });
   }
-  for (WaitingAcquire& call : Take(account.acquires, [](const WaitingAcquire& each) {
-         return each.loading.empty();
-       })) {
+  for (WaitingAcquire& call :
+       Take(account.acquires, [](const WaitingAcquire& each) { return each.loading.empty(); })) {
     call.done(std::move(call.outcomes));
   }
 }
@@ -241,8 +245,7 @@ void ResidencyBook::Land(const Place& place, const std::function<SlotLease()>& h
 void ResidencyBook::Fail(const Place& place, const Error& error, NotLeasedWhy why) {
   for (auto& [id, account] : sessions_) {
     if (account.session.model != place.key.model) continue;
-    Settle(account, place,
-           [&](const Loading&) -> LeaseOutcome { return NotLeased{.why = why}; });
+    Settle(account, place, [&](const Loading&) -> LeaseOutcome { return NotLeased{.why = why}; });
     EndTransfer(account, place, error);
   }
 }
@@ -252,14 +255,15 @@ bool ResidencyBook::IsWanted(const Place& place) const {
     const Account& account = entry.second;
     return account.transfers.contains(place) ||
            std::ranges::any_of(account.acquires, [&](const WaitingAcquire& call) {
-             return std::ranges::any_of(
-                 call.loading, [&](const Loading& each) { return each.place == place; });
+             return std::ranges::any_of(call.loading,
+                                        [&](const Loading& each) { return each.place == place; });
            });
   });
 }
 
 std::optional<TimePoint> ResidencyBook::EarliestDeadline() const {
   std::optional<TimePoint> earliest;
+  if (waiting_ == 0) return earliest;
   const auto note = [&](TimePoint deadline) {
     if (!earliest || deadline < *earliest) earliest = deadline;
   };
@@ -291,11 +295,12 @@ void ResidencyBook::Expire(TimePoint now) {
 }
 
 void ResidencyBook::EndWaits(Account& account, const Error& error) {
-  for (const WaitingAcquire& call : std::exchange(account.acquires, {})) {
+  const auto all = [](const auto&) { return true; };
+  for (const WaitingAcquire& call : Take(account.acquires, all)) {
     for (const Loading& each : call.loading) account.charged -= each.charge;
     call.done(error);
   }
-  for (const WaitingLanded& call : std::exchange(account.landed, {})) call.done(error);
+  for (const WaitingLanded& call : Take(account.landed, all)) call.done(error);
 }
 
 void ResidencyBook::EndCalls(std::optional<ModelId> model, const Error& error) {

@@ -133,18 +133,19 @@ class ResidencyBook {
   [[nodiscard]] Account& Of(SessionId id);
   static bool HasEndedAfter(const Account& account, TransferId after);
   static LandedTransfers Tell(Account& account, TransferId after);
-  static void EndTransfer(Account& account, const Place& place, const std::optional<Error>& failed);
-  static void AnswerLanded(Account& account);
+  void EndTransfer(Account& account, const Place& place, const std::optional<Error>& failed);
+  void AnswerLanded(Account& account);
   // Takes out of the account the calls that `is` picks.
   template <typename Call, typename Is>
-  static std::list<Call> Take(std::list<Call>& calls, const Is& is);
-  static void EndWaits(Account& account, const Error& error);
+  std::list<Call> Take(std::list<Call>& calls, const Is& is);
+  void EndWaits(Account& account, const Error& error);
   // Settles the loading keys of waiting calls that are for the place: `outcome` of each.
-  static void Settle(Account& account, const Place& place,
-                     const std::function<LeaseOutcome(const Loading&)>& outcome);
+  void Settle(Account& account, const Place& place,
+              const std::function<LeaseOutcome(const Loading&)>& outcome);
 
   std::map<SessionId, Account> sessions_;
   std::map<ModelId, uint32_t> listening_;  // sessions with a listener; none is 0
+  size_t waiting_ = 0;                     // calls of all sessions
   uint64_t last_lease_ = 0;
 };
 

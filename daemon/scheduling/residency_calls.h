@@ -31,10 +31,12 @@ struct SlotLease {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
+// kNoRoom: more leases would leave calls too few slots, those that wait at this moment included.
 enum class NotLeasedWhy : uint8_t { kAbsent, kLoading, kNoRoom, kQuarantined };
 struct NotLeased {
   NotLeasedWhy why = NotLeasedWhy::kAbsent;
-  std::optional<TransferId> transfer{};  // kLoading: the session has joined it
+  // kLoading: the session has joined it; none when it has too many that it has not heard of.
+  std::optional<TransferId> transfer{};
 };
 using LeaseOutcome = std::variant<SlotLease, NotLeased>;
 
@@ -85,8 +87,9 @@ class ResidencyListener {
 // Threads: any; no method but OpenArena blocks. `done` is called exactly once, on the executor's
 //          thread or before the call returns, and must not block.
 // Errors:  every call: kNotFound, kUnknownSession for a session that is not open; kUnavailable,
-//          kDraining when the daemon stops or the model unloads. Keys exist and are the session's
-//          model's; the pool exists.
+//          kDraining when the daemon stops or the model unloads; kExhausted, kQuota when it would
+//          wait and too many calls of the session do; kCancelled when the session ends meanwhile.
+//          Keys exist and are the session's model's; the pool exists.
 class ResidencyCalls {
  public:
   struct Session {
@@ -114,7 +117,7 @@ class ResidencyCalls {
     std::chrono::microseconds wait{0};  // for experts that are loading
   };
   // One outcome a key, in order. A lease is no use of the expert. kExhausted, kQuota, with nothing
-  // leased, when the call would exceed max_leased or too many calls of the session wait.
+  // leased, when the call would exceed max_leased. Charges are whole slots.
   virtual void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) = 0;
   // Gives how many were the session's and have ended.
   virtual void Release(SessionId session, std::vector<LeaseId> leases, Done<uint32_t> done) = 0;

@@ -9,7 +9,9 @@ namespace moetier {
 
 class LayerExecutor;
 
-// TODO(A)
+// ResidencyCalls for transports: each call goes to the executor's desk by message, and is answered
+// with kDraining when the executor has stopped.
+// Threads:  any. Lifetime: the executor outlives it.
 class SessionResidency final : public ResidencyCalls {
  public:
   explicit SessionResidency(LayerExecutor& executor) : executor_(executor) {}

@@ -72,8 +72,7 @@ void LedgerAuditor::CheckVictimTold(SizeClass size_class, SlotIndex slot) {
 void LedgerAuditor::Evicted(SizeClass size_class, const KeyEvicted& evicted) {
   const SlotIndex slot = evicted.slot;
   told_ready_.erase({size_class, slot});
-  const auto [before, first] =
-      told_evicted_.try_emplace({size_class, slot}, evicted.generation);
+  const auto [before, first] = told_evicted_.try_emplace({size_class, slot}, evicted.generation);
   if (!first && before->second >= evicted.generation) {
     Report(fmt::format("{} leaves slot {} twice", ToString(evicted.key), Raw(slot)));
   }
