@@ -88,10 +88,10 @@ Status Run(const std::string& directory, const ResidencySession::Options& option
   }
   const LeasedLayer::Counts& counts = engine.counts();
   fmt::print(
-      "{} layer calls: {} experts computed in the daemon's memory by {} kernels, {} reads, "
-      "{} leases of several; every bit is the daemon's\n",
+      "{} layer calls: {} experts computed in the daemon's memory by {} kernels, in {} groups "
+      "of leases, after {} reads; every bit is the daemon's\n",
       rows.tokens * rows.layers, counts.computed,
-      kernels::InstructionSetName(kernels.instruction_set()), counts.filled, counts.groups);
+      kernels::InstructionSetName(kernels.instruction_set()), counts.groups, counts.filled);
   return Ok{};
 }
 
