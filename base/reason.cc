@@ -34,6 +34,8 @@ std::string_view ReasonName(Reason reason) {
       return "TOO_LARGE";
     case Reason::kBadLane:
       return "BAD_LANE";
+    case Reason::kBadPool:
+      return "BAD_POOL";
     case Reason::kNoKernel:
       return "NO_KERNEL";
     case Reason::kDraining:

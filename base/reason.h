@@ -41,6 +41,7 @@ enum class Reason : uint16_t {
   kNoOpen = 12,    // the stream's first message was not Open
   kTooLarge = 13,  // above a limit of the grant
   kBadLane = 14,
+  kBadPool = 15,  // no such pool, or one of the wrong kind
   // State.
   kNoKernel = 20,  // the model's type has no kernel: it can be held, not computed
   kDraining = 21,

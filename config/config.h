@@ -121,7 +121,8 @@ struct LimitsConfig {
   uint32_t max_rows = 2048;     // rows in one call
   uint32_t max_in_flight = 64;  // unanswered calls of one Decode stream
   Bytes max_message_bytes = 64_MiB;
-  uint32_t queue = 1024;  // calls waiting in the daemon, over all sessions
+  uint32_t queue = 1024;               // calls waiting in the daemon, over all sessions
+  std::optional<MemoryBudget> leased;  // of one session; none: all but what two calls need
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };
 

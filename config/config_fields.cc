@@ -68,6 +68,12 @@ Error UnknownKey(const ConfigPlace& place, std::string_view key,
   return place.Refuse(what, fmt::format("{}", fmt::join(known, ", ")));
 }
 
+Error RefuseBudget(std::string_view text, std::string_view allowed, const ConfigPlace& place) {
+  const bool share = !text.empty() && text.back() == '%';
+  return place.Refuse(
+      fmt::format("{} is not a {}", Quoted(text), share ? "share" : "memory budget"), allowed);
+}
+
 }  // namespace
 
 Error ConfigPlace::Refuse(std::string_view what, std::string_view allowed) const {
@@ -141,22 +147,30 @@ Result<Bytes> ParseByteLimit(std::string_view text, Bytes least, Bytes most,
 
 Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place) {
   if (const std::optional<MemoryBudget> budget = ParseMemoryBudget(text)) return *budget;
-  const bool share = !text.empty() && text.back() == '%';
-  return place.Refuse(
-      fmt::format("{} is not a {}", Quoted(text), share ? "share" : "memory budget"),
-      kMemoryBudgetForm);
+  return RefuseBudget(text, kMemoryBudgetForm, place);
 }
 
-Result<std::optional<MemoryBudget>> ParseVram(std::string_view text, const ConfigPlace& place) {
+Result<std::optional<MemoryBudget>> ParseOptionalBudget(std::string_view text,
+                                                        const ConfigPlace& place) {
   if (text == "none") return std::optional<MemoryBudget>();
-  ASSIGN_OR_RETURN(MemoryBudget budget, ParseBudget(text, place));
-  return std::optional<MemoryBudget>(std::move(budget));
+  if (const std::optional<MemoryBudget> budget = ParseMemoryBudget(text)) return budget;
+  return RefuseBudget(text, fmt::format("none, {}", kMemoryBudgetForm), place);
 }
 
 Result<std::string> ParseDeviceKind(std::string_view text, const ConfigPlace& place) {
   constexpr std::array<std::string_view, 1> kKinds = {"emulated"};
   if (text == kKinds[0]) return std::string(text);
   return RefuseChoice(text, kKinds, place);
+}
+
+Result<std::string> ParseDeviceName(std::string_view text, const ConfigPlace& place) {
+  for (const std::string_view taken : {"ram0", "cpu"}) {
+    if (text == taken) {
+      return place.Refuse(fmt::format("{} is the host's own pool or lane", Quoted(text)),
+                          fmt::format("any other name: {}", kModelNameRule));
+    }
+  }
+  return ParseModelName(text, place);
 }
 
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place) {

@@ -40,8 +40,11 @@ Result<uint32_t> ParseFileMode(std::string_view text, const ConfigPlace& place);
 Result<Bytes> ParseByteLimit(std::string_view text, Bytes least, Bytes most,
                              const ConfigPlace& place);
 Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place);
-Result<std::optional<MemoryBudget>> ParseVram(std::string_view text, const ConfigPlace& place);
+// `none` is none.
+Result<std::optional<MemoryBudget>> ParseOptionalBudget(std::string_view text,
+                                                        const ConfigPlace& place);
 Result<std::string> ParseDeviceKind(std::string_view text, const ConfigPlace& place);
+Result<std::string> ParseDeviceName(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseAbsolutePath(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseAddress(std::string_view text, const ConfigPlace& place);

@@ -123,7 +123,7 @@ Status ReadModel(const ConfigNode& node, const ConfigPlace& place, DaemonConfig&
       ConfigField{"verify_on_landing",
                   Choice<VerifyOnLanding>(model.verify_on_landing, kVerifyChoices)},
       ConfigField{"exact", Choice<ExactMode>(model.exact, kExactChoices)},
-      ConfigField{"vram", Into(model.vram, "a size, a share or none", ParseVram)},
+      ConfigField{"vram", Into(model.vram, "a size, a share or none", ParseOptionalBudget)},
       ConfigField{"vram_policy", Into(model.vram_policy, "a policy", ParsePolicy)},
       ConfigField{"vram_admission",
                   Choice<VramAdmissionChoice>(model.vram_admission, kAdmissionChoices)},
@@ -198,7 +198,7 @@ Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig
   };
   const std::array fields = {
       ConfigField{"kind", Into(kind, "emulated", ParseDeviceKind)},
-      ConfigField{"name", Into(device.name, "a name", ParseModelName)},
+      ConfigField{"name", Into(device.name, "a name", ParseDeviceName)},
       ConfigField{"budget", Into(device.budget, "a size", size)},
       ConfigField{"copy_rate", Into(device.copy_rate, "a size, a second", size)},
       ConfigField{"copy_latency_us", Count(device.copy_latency_us, 0, 1000000)},
@@ -247,6 +247,7 @@ Status ReadLimits(const ConfigNode& node, const ConfigPlace& place, LimitsConfig
       ConfigField{"max_in_flight", Count(limits.max_in_flight, 1, 4096)},
       ConfigField{"max_message_bytes", Into(limits.max_message_bytes, "a size", message_bytes)},
       ConfigField{"queue", Count(limits.queue, 1, 65536)},
+      ConfigField{"leased", Into(limits.leased, "a size, a share or none", ParseOptionalBudget)},
   };
   return ReadMap(node, place, fields);
 }

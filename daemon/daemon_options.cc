@@ -169,7 +169,8 @@ RpcServer::Options ServerOptions(const DaemonConfig& config) {
   RpcServer::Options options;
   options.limits = {.max_rows = config.limits.max_rows,
                     .max_in_flight = config.limits.max_in_flight,
-                    .max_message_bytes = config.limits.max_message_bytes};
+                    .max_message_bytes = config.limits.max_message_bytes,
+                    .leased = config.limits.leased};
   options.max_sessions = config.limits.sessions;
   options.model_roots = config.model_roots;
   options.model_roots.push_back(config.store_root);
@@ -194,9 +195,11 @@ uint64_t OpenFilesNeeded(const DaemonConfig& config) {
   constexpr uint64_t kOwn = 64;     // gRPC's, the reader's
   constexpr uint64_t kAModel = 16;  // the files of a store
   constexpr uint64_t kALane = 4;    // its socket, memory and two events
-  // Those that wait or load on the resolver's two threads, and the silent ones.
-  constexpr uint64_t kConnections =
-      FastLaneServer::kMaxSilent + 2 * (FileResolver::kMaxWaiting + 1);
+  // Those that wait or load on the resolver's two threads, the silent ones, and those that map,
+  // each with an arena's descriptor.
+  constexpr uint64_t kConnections = FastLaneServer::kMaxSilent +
+                                    2 * (FileResolver::kMaxWaiting + 1) +
+                                    2 * (FastLaneServer::kMaxMapping + 1);
   // One HELLO's, beside those that wait.
   constexpr uint64_t kFiles = MOETIER_WIRE_MAX_FILES + FileResolver::kMaxWaitingFiles;
   uint64_t needed = kOwn + config.limits.sessions + kAModel * config.models.size();
@@ -217,6 +220,11 @@ std::vector<std::string> OddSettings(const DaemonConfig& config) {
         fmt::format("models.roots: {} is no directory: nothing can be loaded from it; "
                     "make it or take it out",
                     root));
+  }
+  if (config.memory.arena == ArenaKind::kShared && !config.fast_lane.enabled) {
+    odd.push_back(
+        "memory.arena: shared, and no engine can map it while fastlane.enabled is false: turn the "
+        "fast lane on, or set it to private");
   }
   return odd;
 }

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -195,6 +196,8 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   SessionBook sessions;
   ReplyCounters counters;
   OnDemandModels on_demand(OnDemandOptions(config), *core, log);
+  // Set once it serves. The fast lane, which asks it for sessions, is stopped before it ends.
+  std::atomic<const RpcServer*> rpc{nullptr};
   std::unique_ptr<FastLaneServer> fast_lane;
   if (config.fast_lane.enabled) {
     FastLaneServer::Options lane_options = FastLaneOptions(config);
@@ -202,6 +205,11 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
     lane_options.resolve_files = [&](std::vector<UniqueFd> files,
                                      const std::function<bool()>& keep_going) {
       return on_demand.Resolve(std::move(files), keep_going);
+    };
+    lane_options.find_session = [&rpc](uint64_t session,
+                                       const std::string& token) -> Result<ModelInfo> {
+      if (const RpcServer* server = rpc.load()) return server->FindSession(session, token);
+      return Error{ErrorCode::kUnavailable, Reason::kLoading, "the daemon is starting"};
     };
     ASSIGN_OR_RETURN(fast_lane,
                      FastLaneServer::Start(*core, clock, log, sessions, counters,
@@ -214,6 +222,7 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   ASSIGN_OR_RETURN(
       const std::unique_ptr<RpcServer> server,
       RpcServer::Start(*core, clock, log, sessions, counters, std::move(door), std::move(options)));
+  rpc.store(server.get());
   const std::string serving =
       fmt::format("serving {} models on {}{}", config.models.size(), config.socket.path,
                   config.tcp ? " and on TCP " + config.tcp->address : "");

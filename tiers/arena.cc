@@ -6,42 +6,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <fstream>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "base/text_size.h"
 #include "base/unique_fd.h"
-
-#ifndef MADV_POPULATE_WRITE  // glibc 2.36's headers know it under _GNU_SOURCE only from 5.14 on
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "tiers/memory_pages.h"
 
 namespace moetier {
 namespace {
 
-constexpr size_t kSmallPage = 4096;
-constexpr size_t kLargePage = size_t{2} << 20;
-constexpr size_t kGiantPage = size_t{1} << 30;
-// Populated and locked in steps: progress is seen, and an error says how far it came. A single
-// huge registration is what recent drivers refuse.
-constexpr size_t kStep = size_t{256} << 20;
 constexpr double kMostlyHuge = 0.90;
-
-size_t PageBytes(PageSize pages) {
-  switch (pages) {
-    case PageSize::k1GiB:
-      return kGiantPage;
-    case PageSize::k2MiB:
-    case PageSize::kTransparent:
-      return kLargePage;
-    case PageSize::kSmall:
-      return kSmallPage;
-  }
-  return kSmallPage;
-}
 
 int HugetlbFlags(PageSize pages) {
   switch (pages) {
@@ -56,8 +32,6 @@ int HugetlbFlags(PageSize pages) {
   return 0;
 }
 
-bool IsHugetlb(PageSize pages) { return HugetlbFlags(pages) != 0; }
-
 std::string ErrnoText(int error) { return ErrnoError(error, "").message.substr(2); }
 
 Error MapError(std::string_view what, size_t size, int error) {
@@ -65,52 +39,6 @@ Error MapError(std::string_view what, size_t size, int error) {
                fmt::format("{}: map {}: {}; lower the budget, or raise the limit of address space "
                            "(ulimit -v) or vm.overcommit_memory",
                            what, FormatSize(Bytes(size)), ErrnoText(error))};
-}
-
-// Populates [begin, begin + size) for writing; the errno, 0 if well.
-int PopulateStep(std::byte* begin, size_t size) {
-  int error = 0;
-  do {
-    error = ::madvise(begin, size, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-  } while (error == EINTR || error == EAGAIN);
-  if (error != EINVAL) return error;
-  // Kernels before 5.14 do not know the call: touch each page.
-  for (size_t offset = 0; offset < size; offset += kSmallPage) begin[offset] = std::byte{0};
-  return 0;
-}
-
-// What /proc/self/smaps says of the mapping that starts at `base`, in KiB.
-struct MappingPages {
-  uint64_t anon_huge_kib = 0;
-  uint64_t kernel_page_kib = 0;
-};
-
-uint64_t NumberOf(std::string_view line) {
-  const size_t start = line.find_first_of("0123456789");
-  uint64_t value = 0;
-  if (start != std::string_view::npos) {
-    std::from_chars(line.data() + start, line.data() + line.size(), value);
-  }
-  return value;
-}
-
-MappingPages ReadMappingPages(const MemoryRoots& roots, const std::byte* base) {
-  MappingPages pages;
-  std::ifstream smaps(roots.proc + "/self/smaps");
-  const std::string start = fmt::format("{:x}-", reinterpret_cast<uintptr_t>(base));
-  bool ours = false;
-  for (std::string line; std::getline(smaps, line);) {
-    // A mapping's first line starts with its hexadecimal range, a field's with a capital letter.
-    if (!line.empty() && !(line.front() >= 'A' && line.front() <= 'Z')) {
-      if (ours) break;
-      ours = line.starts_with(start);
-    } else if (ours && line.starts_with("AnonHugePages:")) {
-      pages.anon_huge_kib = NumberOf(line);
-    } else if (ours && line.starts_with("KernelPageSize:")) {
-      pages.kernel_page_kib = NumberOf(line);
-    }
-  }
-  return pages;
 }
 
 std::string_view SettingName(TransparentHugePages setting) {
@@ -130,11 +58,6 @@ std::string_view SettingName(TransparentHugePages setting) {
 }  // namespace
 
 Result<std::unique_ptr<Arena>> Arena::Create(const ArenaPlan& plan, const ArenaOptions& options) {
-  if (options.memory == ArenaMemory::kShared) {
-    return Error{
-        ErrorCode::kUnimplemented, Reason::kNotYet,
-        fmt::format("{}: `memory: shared` is for a later version; use `private`", options.what)};
-  }
   std::unique_ptr<Arena> arena(new Arena(plan));
   arena->page_size_ = "no memory";
   if (plan.total == Bytes()) return arena;
@@ -221,6 +144,7 @@ Status Arena::ReserveClose(const ArenaOptions& options) {
 }
 
 Status Arena::Map(const ArenaOptions& options) {
+  if (options.memory == ArenaMemory::kShared) return MapShared(options);
   if (!ReserveWide(options)) {
     const bool wanted = grows_;
     const int error = errno;
@@ -234,6 +158,31 @@ Status Arena::Map(const ArenaOptions& options) {
     }
   }
   return MapParts(options);
+}
+
+// One block of a size for good, so that what a client maps is the arena and no more.
+Status Arena::MapShared(const ArenaOptions& options) {
+  if (IsHugetlb(options.pages)) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kBadConfig,
+                 fmt::format("{}: shared memory is not made of the hugetlb pool's pages; take "
+                             "transparent ones, or private memory",
+                             options.what)};
+  }
+  RETURN_IF_ERROR(ReserveClose(options));
+  pages_ = options.pages;
+  Part& block = parts_.front();
+  block.size = AlignUp(block.size, kSmallPage);
+  Result<SharedMemory> shared = SharedMemory::MapAt(block.begin, block.size);
+  if (!shared) {
+    Error error = std::move(shared).error();
+    error.message =
+        fmt::format("{}: {}; or set memory.arena to private", options.what, error.message);
+    return error;
+  }
+  shared_ = *std::move(shared);
+  size_ = block.size;
+  UsePages(block.begin, block.size);
+  return Ok{};
 }
 
 // Tries page sizes from the one asked for downwards.
@@ -274,12 +223,16 @@ void Arena::UsePages(std::byte* begin, size_t size) {
 }
 
 Status Arena::Populate(const ArenaOptions& options) {
-  const size_t step = std::max(kStep, IsHugetlb(pages_) ? PageBytes(pages_) : kSmallPage);
+  const size_t step = std::max(kPopulateStep, IsHugetlb(pages_) ? PageBytes(pages_) : kSmallPage);
   size_t before = 0;  // in the parts that are done
   for (const Part& part : parts_) {
     for (size_t at = 0; at < part.size;) {
       const size_t now = std::min(step, part.size - at);
-      if (const int error = PopulateStep(part.begin + at, now); error != 0) {
+      if (shared_ && pages_ == PageSize::kTransparent) {
+        const int collapsed = CollapseShared(part.begin + at, now);
+        if (collapse_error_ == 0) collapse_error_ = collapsed;
+      }
+      if (const int error = PopulatePages(part.begin + at, now); error != 0) {
         return Error{
             ErrorCode::kExhausted, Reason::kMemoryLimit,
             fmt::format("{}: populate {}: {} after {}; lower the budget", options.what,
@@ -302,8 +255,8 @@ Status Arena::Pin(const MemoryLimits& limits) {
   RETURN_IF_ERROR(CheckMemlock(limits, size()));
   size_t before = 0;
   for (const Part& part : parts_) {
-    for (size_t at = 0; at < part.size; at += std::min(kStep, part.size - at)) {
-      if (::mlock(part.begin + at, std::min(kStep, part.size - at)) == 0) continue;
+    for (size_t at = 0; at < part.size; at += std::min(kPopulateStep, part.size - at)) {
+      if (::mlock(part.begin + at, std::min(kPopulateStep, part.size - at)) == 0) continue;
       const int error = errno;
       for (const Part& locked : parts_) ::munlock(locked.begin, locked.size);
       return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
@@ -316,67 +269,12 @@ Status Arena::Pin(const MemoryLimits& limits) {
   return Ok{};
 }
 
-uint32_t Arena::Places(SizeClass size_class) const {
-  return regions_.empty() ? 0 : regions_[Raw(size_class)].places;
-}
-
-Status Arena::CheckResizable() const {
-  if (!IsHugetlb(pages_)) return Ok{};
-  return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
-               "its memory is of the hugetlb pool, which takes none back by the slot; unload the "
-               "model and load it with the other budget"};
-}
-
-void Arena::GiveBack(SizeClass size_class, SlotIndex slot) {
-  const std::span<std::byte> memory = Slot(size_class, slot);
-  if (pinned_bytes_ > 0) {
-    ::munlock(memory.data(), memory.size());
-    pinned_bytes_ -= memory.size();
-  }
-  const int failed = ::madvise(memory.data(), memory.size(), MADV_DONTNEED);
-  MOE_CHECK(failed == 0, "give back slot {} of {} bytes: errno {}", Raw(slot), memory.size(),
-            errno);
-  size_ -= memory.size();
-}
-
-Status Arena::Take(SizeClass size_class, SlotIndex first, uint32_t count) {
-  const Region& region = regions_[Raw(size_class)];
-  MOE_CHECK(Raw(first) + uint64_t{count} <= region.places, "slots {} to {} of {}", Raw(first),
-            Raw(first) + uint64_t{count}, region.places);
-  std::byte* const begin = base_ + region.offset + region.slot_bytes * Raw(first);
-  const size_t size = region.slot_bytes * count;
-  const auto refuse = [&](std::string_view what, int error) {
-    ::madvise(begin, size, MADV_DONTNEED);
-    return Error{ErrorCode::kExhausted, Reason::kMemoryLimit,
-                 fmt::format("{} {} more: {}; {}", what, FormatSize(Bytes(size)), ErrnoText(error),
-                             what == "lock" ? "raise LimitMEMLOCK, or set memory.lock to false"
-                                            : "ask for a smaller budget, or free memory")};
-  };
-  if (::mprotect(begin, size, PROT_READ | PROT_WRITE) != 0) return refuse("map", errno);
-  UsePages(begin, size);
-  for (size_t at = 0; at < size; at += std::min(kStep, size - at)) {
-    if (const int error = PopulateStep(begin + at, std::min(kStep, size - at)); error != 0) {
-      return refuse("populate", error);
-    }
-  }
-  if (pinned_bytes_ > 0) {
-    if (::mlock(begin, size) != 0) {
-      const int error = errno;
-      ::munlock(begin, size);
-      return refuse("lock", error);
-    }
-    pinned_bytes_ += size;
-  }
-  size_ += size;
-  return Ok{};
-}
-
 void Arena::NamePageSize(const ArenaOptions& options, const MemoryLimits& limits) {
   MappingPages got;
   size_t possible = 0;
   for (const Part& part : parts_) {
-    const MappingPages pages = ReadMappingPages(options.roots, part.begin);
-    got.anon_huge_kib += pages.anon_huge_kib;
+    const MappingPages pages = ReadMappingPages(options.roots.proc, part.begin);
+    got.huge_kib += pages.huge_kib;
     got.kernel_page_kib = pages.kernel_page_kib;
     possible += AlignDown(part.size, kLargePage);
   }
@@ -386,24 +284,53 @@ void Arena::NamePageSize(const ArenaOptions& options, const MemoryLimits& limits
     return;
   }
   const double share =
-      std::min(1.0, static_cast<double>(got.anon_huge_kib << 10) / static_cast<double>(size));
+      std::min(1.0, static_cast<double>(got.huge_kib << 10) / static_cast<double>(size));
   page_size_ = share > 0 ? fmt::format("transparent 2 MiB pages for {:.0f} %", share * 100)
                          : std::string("4 KiB pages");
+  if (shared_) page_size_ = "shared, " + page_size_;
   // A block below one huge page cannot have any, which is nobody's fault.
   if (pages_ != PageSize::kTransparent || possible == 0) return;
   if (share * static_cast<double>(size) >= kMostlyHuge * static_cast<double>(possible)) return;
   fallbacks_.push_back(
-      {"memory_pages:4KiB",
-       fmt::format("huge pages back {:.0f} % of {}; transparent_hugepage/enabled is {}: set it to "
-                   "madvise, or free memory before the start if it is fragmented",
-                   share * 100, FormatSize(Bytes(size)), SettingName(limits.huge_pages))});
+      {"memory_pages:4KiB", fmt::format("huge pages back {:.0f} % of {}; {}", share * 100,
+                                        FormatSize(Bytes(size)), SmallPagesReason(limits))});
 }
 
-std::span<std::byte> Arena::Slot(SizeClass size_class, SlotIndex slot) const {
+std::string Arena::SmallPagesReason(const MemoryLimits& limits) const {
+  if (shared_) {
+    return fmt::format(
+        "madvise(MADV_COLLAPSE): {}. Direct reads into small shared pages have half the speed: run "
+        "Linux 6.1 or later, let transparent_hugepage/shmem_enabled not be deny, free memory "
+        "before the start if it is fragmented, or set memory.arena to private",
+        collapse_error_ == 0 ? "no error" : ErrnoText(collapse_error_));
+  }
+  return fmt::format(
+      "transparent_hugepage/enabled is {}: set it to madvise, or free memory before the start if "
+      "it is fragmented",
+      SettingName(limits.huge_pages));
+}
+
+const Arena::Region& Arena::Checked(SizeClass size_class, SlotIndex slot) const {
   MOE_CHECK(Raw(size_class) < regions_.size(), "no size class {}", Raw(size_class));
   const Region& region = regions_[Raw(size_class)];
   MOE_CHECK(Raw(slot) < region.places, "slot {} of {}", Raw(slot), region.places);
-  return {base_ + region.offset + region.slot_bytes * Raw(slot), region.slot_bytes};
+  return region;
+}
+
+std::span<std::byte> Arena::Slot(SizeClass size_class, SlotIndex slot) const {
+  return {base_ + Offset(size_class, slot), Checked(size_class, slot).slot_bytes};
+}
+
+uint64_t Arena::Offset(SizeClass size_class, SlotIndex slot) const {
+  const Region& region = Checked(size_class, slot);
+  return region.offset + region.slot_bytes * Raw(slot);
+}
+
+Result<UniqueFd> Arena::OpenReadOnly() const {
+  if (shared_) return shared_->OpenReadOnly();
+  return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig,
+               "the memory is private to the daemon and cannot be mapped; set memory.arena to "
+               "shared and restart it"};
 }
 
 }  // namespace moetier

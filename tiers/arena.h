@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,17 +16,16 @@
 #include "base/fallback.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "tiers/arena_plan.h"
 #include "tiers/memory_limits.h"
+#include "tiers/memory_pages.h"
+#include "tiers/shared_memory.h"
 
 namespace moetier {
 
-// Private: anonymous, ours alone. Shared: engines may map slots (not in this version).
+// Private: anonymous, ours alone. Shared: engines may map the slots, to read; its size is fixed.
 enum class ArenaMemory : uint8_t { kPrivate, kShared };
-
-// The largest page to try. Each falls back to the next, with a name: 1 GiB and 2 MiB pages come
-// from the host's hugetlb pool, transparent ones from madvise, small ones are 4 KiB.
-enum class PageSize : uint8_t { k1GiB, k2MiB, kTransparent, kSmall };
 
 // Whether the memory is locked. kPreferred falls back to pageable memory, with a name; kRequired
 // makes the refusal an error.
@@ -46,18 +46,19 @@ struct ArenaOptions {
 // The slots of one (model, pool): regions of equal slots by size class in one reservation of
 // addresses, with inaccessible pages on either side. Memory is populated when it is made. The
 // addresses suffice for a slot a record, so that memory can be given back and taken slot by slot
-// while others are in use; not so with pages of the hugetlb pool, or where the host refuses the
-// addresses (fallback memory_growth:none).
+// while others are in use; not so when it is shared, with pages of the hugetlb pool, or where the
+// host refuses the addresses (fallback memory_growth:none).
 // Threads:  any may ask; GiveBack and Take are one thread's at a time. Who may touch a slot's bytes
 //           is the ledger's matter.
-// Lifetime: the destructor gives the memory back; no read or lease may be left. No fork after it:
-//           the block is not inherited (MADV_DONTFORK).
+// Lifetime: the destructor gives the memory back; no read or lease may be left. Shared memory goes
+//           back when the last client has unmapped it too. No fork after it: the block is not
+//           inherited (MADV_DONTFORK).
 class Arena {
  public:
   // Compares limits, then maps and touches every page. kMemoryLimit names the limit to raise;
-  // kMemoryLimit also when memory must be locked and may not;
-  // kCancelled when on_progress says so; shared memory is kUnimplemented, kNotYet. A plan of zero
-  // bytes makes an arena without memory.
+  // kMemoryLimit also when memory must be locked and may not; kCancelled when on_progress says so;
+  // kBadConfig for shared memory of the hugetlb pool's pages. A plan of zero bytes makes an arena
+  // without memory.
   static Result<std::unique_ptr<Arena>> Create(const ArenaPlan& plan, const ArenaOptions& options);
 
   ~Arena();
@@ -77,6 +78,14 @@ class Arena {
 
   // The whole slot; its address is a multiple of kRecordAlignment.
   [[nodiscard]] std::span<std::byte> Slot(SizeClass size_class, SlotIndex slot) const;
+
+  // Of the slot's first byte, from the arena's start.
+  [[nodiscard]] uint64_t Offset(SizeClass size_class, SlotIndex slot) const;
+
+  // A descriptor through which size() bytes from the arena's start can be mapped to read, and
+  // nothing can be written. Does not block. kFailedPrecondition, kBadConfig when the memory is not
+  // shared.
+  [[nodiscard]] Result<UniqueFd> OpenReadOnly() const;
 
   [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
   // Populated, at this moment.
@@ -104,6 +113,7 @@ class Arena {
   explicit Arena(const ArenaPlan& plan) : plan_(plan) {}
 
   Status Map(const ArenaOptions& options);
+  Status MapShared(const ArenaOptions& options);
   [[nodiscard]] bool ReserveWide(const ArenaOptions& options);
   Status ReserveClose(const ArenaOptions& options);
   [[nodiscard]] std::byte* Reserve(size_t size, size_t margin);
@@ -112,6 +122,8 @@ class Arena {
   Status Populate(const ArenaOptions& options);
   Status Pin(const MemoryLimits& limits);
   void NamePageSize(const ArenaOptions& options, const MemoryLimits& limits);
+  [[nodiscard]] std::string SmallPagesReason(const MemoryLimits& limits) const;
+  [[nodiscard]] const Region& Checked(SizeClass size_class, SlotIndex slot) const;
 
   const ArenaPlan plan_;
   void* reservation_ = nullptr;  // the block and what lies around it, inaccessible
@@ -119,6 +131,8 @@ class Arena {
   std::byte* base_ = nullptr;
   std::vector<Region> regions_;  // by size class
   std::vector<Part> parts_;
+  std::optional<SharedMemory> shared_;  // none: the memory is private
+  int collapse_error_ = 0;              // the first errno of making large pages of shared ones
   // Relaxed: gauges for the status, which order nothing.
   std::atomic<size_t> size_{0};
   std::atomic<size_t> pinned_bytes_{0};

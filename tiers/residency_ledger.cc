@@ -97,7 +97,7 @@ void ResidencyLedger::On(const ReleaseWave& event, CommandList& out) {
   MOE_CHECK(found != waves_.end(), "wave {} is released and not known", Raw(event.wave));
   Wave& wave = found->second;
   if (wave.granted) {
-    GiveBack(wave);
+    GiveBack(wave, out);
   } else {
     RemoveWaiting(wave);
   }
@@ -155,14 +155,31 @@ void ResidencyLedger::On(const HoldKey& event, CommandList& /*out*/) {
   const Key& key = At(IndexOf(event.key));
   MOE_CHECK(key.slot && At(*key.slot).state == SlotState::kResident, "{} is held, not resident",
             ToString(event.key));
-  Reserve(*key.slot);
+  Reserve(*key.slot, event.tenure);
 }
 
 void ResidencyLedger::On(const UnholdKey& event, CommandList& out) {
   const Key& key = At(IndexOf(event.key));
   MOE_CHECK(key.slot, "{} is not held", ToString(event.key));
-  Unreserve(*key.slot);
+  Unreserve(*key.slot, event.tenure, out);
   GrantWaiting(out);
+}
+
+void ResidencyLedger::On(const Touch& event, CommandList& /*out*/) {
+  for (const ExpertKey& name : event.keys) {
+    const KeyIndex index = IndexOf(name);
+    const Key& key = At(index);
+    policy_->Observe(index, calls_granted_ / layers_, event.heat);
+    if (key.quarantined) {
+      ++counts_.failed;
+    } else if (!key.slot) {
+      ++counts_.misses;
+    } else {
+      ++(At(*key.slot).state == SlotState::kLoading ? counts_.in_flight : counts_.hits);
+      if (event.admission == Admission::kHot) policy_->Touch(*key.slot);
+    }
+  }
+  if (event.admission == Admission::kHot) ++calls_granted_;
 }
 
 void ResidencyLedger::On(const DropKey& event, CommandList& out) {
@@ -170,7 +187,7 @@ void ResidencyLedger::On(const DropKey& event, CommandList& out) {
   if (!key.slot || At(*key.slot).state != SlotState::kResident) return;
   At(*key.slot).dropped = true;
   if (!IsEvictable(At(*key.slot))) return;
-  GiveUp(*key.slot);
+  GiveUp(*key.slot, out);
   GrantWaiting(out);
 }
 
@@ -224,11 +241,11 @@ void ResidencyLedger::RemoveWaiting(Wave& wave) {
   --counts_.waiting_waves;
 }
 
-void ResidencyLedger::GiveBack(Wave& wave) {
+void ResidencyLedger::GiveBack(Wave& wave, CommandList& out) {
   for (const Hold& hold : wave.holds) {
     if (hold.state == Hold::State::kFailed) continue;
     if (hold.state == Hold::State::kWaiting) RemoveWaiter(hold);
-    Unreserve(hold);
+    Unreserve(hold, out);
   }
   --counts_.granted_waves;
 }
@@ -303,16 +320,12 @@ void ResidencyLedger::AnswerOrLoad(Hold& hold, CommandList& out) {
 }
 
 void ResidencyLedger::Reserve(Hold& hold, SlotIndex index) {
-  Slot& slot = At(index);
   hold.slot = index;
-  Reserve(index);
-  if (hold.wave->tenure == Tenure::kHeld && slot.held++ == 0) ++counts_.held;
+  Reserve(index, hold.wave->tenure);
 }
 
-void ResidencyLedger::Unreserve(const Hold& hold) {
-  Slot& slot = At(hold.slot);
-  if (hold.wave->tenure == Tenure::kHeld && --slot.held == 0) --counts_.held;
-  Unreserve(hold.slot);
+void ResidencyLedger::Unreserve(const Hold& hold, CommandList& out) {
+  Unreserve(hold.slot, hold.wave->tenure, out);
 }
 
 void ResidencyLedger::AddWaiter(Hold& hold) {

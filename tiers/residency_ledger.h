@@ -87,13 +87,25 @@ struct Prefetch {
 struct DropPrefetch {
   ExpertKey key;
 };
-// The resident key's bytes are being copied to another tier: its slot stays until as many UnholdKey
-// have come. Neither is a use.
+// The resident key's bytes are leased (Tenure::kHeld) or being copied to another tier: its slot
+// stays until as many UnholdKey of the tenure have come. Neither is a use. Held slots count as
+// those of held waves do; since a lease waits for nobody, the caller also leaves room for
+// LargestWaiting() beside them.
 struct HoldKey {
   ExpertKey key;
+  Tenure tenure = Tenure::kCall;
 };
 struct UnholdKey {
   ExpertKey key;
+  Tenure tenure = Tenure::kCall;
+};
+// A request of these keys (distinct, one at least) is answered elsewhere: hits, misses, heat and
+// recency are as a wave of Tenure::kCall would leave them that is granted now, but nothing is
+// reserved or loaded.
+struct Touch {
+  std::span<const ExpertKey> keys;
+  Admission admission = Admission::kHot;
+  float heat = 1;  // of each key
 };
 // Another tier has the key's bytes: its slot is given up as soon as nobody reserves or holds it.
 // Nothing if it is not resident.
@@ -114,7 +126,7 @@ struct RestoreSlots {
 };
 using LedgerEvent =
     std::variant<ReserveWave, ReleaseWave, ReadLanded, ReadEnded, LiftQuarantine, Prefetch,
-                 DropPrefetch, HoldKey, UnholdKey, DropKey, LimitSlots, RestoreSlots>;
+                 DropPrefetch, HoldKey, UnholdKey, Touch, DropKey, LimitSlots, RestoreSlots>;
 
 // Commands. ---------------------------------------------------------------------------------------
 struct StartRead {
@@ -146,12 +158,19 @@ struct KeyFailed {
   WaveId wave{};
   uint32_t index = 0;
 };
+// The resident key has left its slot, whose bytes are its own until what comes after this command
+// is obeyed.
+struct KeyEvicted {
+  ExpertKey key;
+  SlotIndex slot{};
+  uint32_t generation = 0;
+};
 // Nobody has anything in the slot or will, before it is restored: its memory may go back.
 struct SlotRetired {
   SlotIndex slot{};
 };
 using LedgerCommand =
-    std::variant<StartRead, PromoteRead, CancelRead, KeyReady, KeyFailed, SlotRetired>;
+    std::variant<StartRead, PromoteRead, CancelRead, KeyReady, KeyFailed, KeyEvicted, SlotRetired>;
 using CommandList = std::vector<LedgerCommand>;
 
 // What one slot holds; each arrow with its event and its function.
@@ -187,7 +206,7 @@ struct LedgerCounts {
   uint32_t draining = 0;
   uint32_t retired = 0;
   uint32_t reserved = 0;     // of those resident or loading: held by any wave
-  uint32_t held = 0;         // of those reserved: held by a wave of Tenure::kHeld
+  uint32_t held = 0;         // of those reserved: by waves of Tenure::kHeld or leases
   uint32_t prefetching = 0;  // of those loading: no wave has joined yet
   uint32_t waiting_waves = 0;
   uint32_t granted_waves = 0;  // not yet released
@@ -258,6 +277,8 @@ class ResidencyLedger final {
   [[nodiscard]] LedgerCounts counts() const;
   // What waves may use: the limit in force. More are active while those beyond retire.
   [[nodiscard]] uint32_t slot_count() const { return limit_; }
+  // Keys of the largest wave of Tenure::kCall that waits; 0: none does.
+  [[nodiscard]] uint32_t LargestWaiting() const;
   // All slots, retired ones included.
   [[nodiscard]] uint32_t place_count() const { return static_cast<uint32_t>(slots_.size()); }
   [[nodiscard]] std::vector<SlotIndex> RetiredSlots() const;  // ascending
@@ -297,7 +318,7 @@ class ResidencyLedger final {
     uint64_t sequence = 0;
     uint32_t generation = 0;
     uint32_t reservations = 0;
-    uint32_t held = 0;      // of the reservations: by waves of Tenure::kHeld
+    uint32_t held = 0;      // of the reservations: by waves of Tenure::kHeld and leases
     bool unused = false;    // prefetched, and no wave has named it yet
     bool expected = false;  // see Prefetch
     bool dropped = false;   // given up when the last reservation goes
@@ -324,6 +345,7 @@ class ResidencyLedger final {
   void On(const DropPrefetch& event, CommandList& out);
   void On(const HoldKey& event, CommandList& out);
   void On(const UnholdKey& event, CommandList& out);
+  void On(const Touch& event, CommandList& out);
   void On(const DropKey& event, CommandList& out);
   void On(const LimitSlots& event, CommandList& out);
   void On(const RestoreSlots& event, CommandList& out);
@@ -336,16 +358,16 @@ class ResidencyLedger final {
   // Waves.
   Wave& NewWave(const ReserveWave& event);
   void RemoveWaiting(Wave& wave);
-  void GiveBack(Wave& wave);
+  void GiveBack(Wave& wave, CommandList& out);
   void GrantWaiting(CommandList& out);
   [[nodiscard]] size_t SlotsLacking(const Wave& wave) const;
   void Grant(Wave& wave, CommandList& out);
   void ReserveWhatIsHere(Wave& wave, CommandList& out);
   void AnswerOrLoad(Hold& hold, CommandList& out);
   void Reserve(Hold& hold, SlotIndex index);
-  void Unreserve(const Hold& hold);
-  void Reserve(SlotIndex index);
-  void Unreserve(SlotIndex index);
+  void Unreserve(const Hold& hold, CommandList& out);
+  void Reserve(SlotIndex index, Tenure tenure);
+  void Unreserve(SlotIndex index, Tenure tenure, CommandList& out);
   void AddWaiter(Hold& hold);
   void RemoveWaiter(const Hold& hold);
   void CancelOrphans(const Wave& wave, CommandList& out);
@@ -362,10 +384,10 @@ class ResidencyLedger final {
 
   // Slots: the arrows above SlotState.
   enum class Victims : uint8_t { kUnexpected, kAll };
-  SlotIndex TakeSlot(Victims victims);
-  void Evict(SlotIndex index);
-  void GiveUp(SlotIndex index);
-  void Vacate(SlotIndex index);
+  SlotIndex TakeSlot(Victims victims, CommandList& out);
+  void Evict(SlotIndex index, CommandList& out);
+  void GiveUp(SlotIndex index, CommandList& out);
+  void Vacate(SlotIndex index, CommandList& out);
   void Load(Hold& hold, CommandList& out);
   void Occupy(SlotIndex index, KeyIndex key, Admission admission);
   void StartReading(SlotIndex index, Urgency urgency, CommandList& out);

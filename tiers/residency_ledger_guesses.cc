@@ -30,7 +30,7 @@ void ResidencyLedger::Guess(const Prefetch& event, KeyIndex key, CommandList& ou
     ++counts_.prefetch_refused;
     return;
   }
-  const SlotIndex index = TakeSlot(Victims::kUnexpected);
+  const SlotIndex index = TakeSlot(Victims::kUnexpected, out);
   Occupy(index, key, event.admission);
   At(index).unused = true;
   unjoined_.push_back(index);

@@ -32,22 +32,25 @@ void ResidencyLedger::On(const RestoreSlots& event, CommandList& out) {
 uint32_t ResidencyLedger::SlotsWaitedFor() const {
   if (first_waiting_ == nullptr) return 0;
   size_t held = counts_.held;
+  for (const Wave* wave = first_waiting_; wave != nullptr; wave = wave->next_waiting) {
+    if (wave->tenure == Tenure::kHeld) held += wave->holds.size();
+  }
+  return static_cast<uint32_t>(held) + LargestWaiting();
+}
+
+uint32_t ResidencyLedger::LargestWaiting() const {
   size_t largest = 0;
   for (const Wave* wave = first_waiting_; wave != nullptr; wave = wave->next_waiting) {
-    if (wave->tenure == Tenure::kHeld) {
-      held += wave->holds.size();
-    } else {
-      largest = std::max(largest, wave->holds.size());
-    }
+    if (wave->tenure == Tenure::kCall) largest = std::max(largest, wave->holds.size());
   }
-  return static_cast<uint32_t>(held + largest);
+  return static_cast<uint32_t>(largest);
 }
 
 void ResidencyLedger::RetireExcess(CommandList& out) {
   if (ActiveSlots() <= limit_) return;
   const uint32_t kept = std::max(limit_, SlotsWaitedFor());
   while (ActiveSlots() > kept && (!free_.empty() || evictable_ > 0)) {
-    const SlotIndex index = TakeSlot(Victims::kAll);
+    const SlotIndex index = TakeSlot(Victims::kAll, out);
     SetState(At(index), SlotState::kRetired);
     out.push_back(SlotRetired{.slot = index});
   }

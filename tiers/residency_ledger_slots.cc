@@ -24,7 +24,7 @@ void ResidencyLedger::JoinVictims(const Slot& slot) {
   if (slot.expected) ++spared_;
 }
 
-SlotIndex ResidencyLedger::TakeSlot(Victims victims) {
+SlotIndex ResidencyLedger::TakeSlot(Victims victims, CommandList& out) {
   if (free_.empty()) {
     class Evictable final : public EvictableSlots {
      public:
@@ -39,42 +39,46 @@ SlotIndex ResidencyLedger::TakeSlot(Victims victims) {
       const std::vector<Slot>& slots_;
       const Victims victims_;
     };
-    Evict(policy_->Victim(Evictable(slots_, victims)));
+    Evict(policy_->Victim(Evictable(slots_, victims)), out);
   }
   const SlotIndex taken = free_.back();
   free_.pop_back();
   return taken;
 }
 
-void ResidencyLedger::Reserve(SlotIndex index) {
+void ResidencyLedger::Reserve(SlotIndex index, Tenure tenure) {
   Slot& slot = At(index);
   LeaveVictims(slot);
   if (slot.reservations++ == 0) ++counts_.reserved;
+  if (tenure == Tenure::kHeld && slot.held++ == 0) ++counts_.held;
 }
 
-void ResidencyLedger::Unreserve(SlotIndex index) {
+void ResidencyLedger::Unreserve(SlotIndex index, Tenure tenure, CommandList& out) {
   Slot& slot = At(index);
-  MOE_CHECK(slot.reservations > 0, "slot {} is unreserved once too often", Raw(index));
+  MOE_CHECK(slot.reservations > 0 && (tenure == Tenure::kCall || slot.held > 0),
+            "slot {} is unreserved once too often", Raw(index));
+  if (tenure == Tenure::kHeld && --slot.held == 0) --counts_.held;
   if (--slot.reservations == 0) --counts_.reserved;
   JoinVictims(slot);
-  if (IsEvictable(slot) && slot.dropped) GiveUp(index);
+  if (IsEvictable(slot) && slot.dropped) GiveUp(index, out);
 }
 
-void ResidencyLedger::Evict(SlotIndex index) {
+void ResidencyLedger::Evict(SlotIndex index, CommandList& out) {
   ++counts_.evictions;
-  Vacate(index);
+  Vacate(index, out);
 }
 
-void ResidencyLedger::GiveUp(SlotIndex index) {
+void ResidencyLedger::GiveUp(SlotIndex index, CommandList& out) {
   ++counts_.dropped;
-  Vacate(index);
+  Vacate(index, out);
 }
 
-void ResidencyLedger::Vacate(SlotIndex index) {
+void ResidencyLedger::Vacate(SlotIndex index, CommandList& out) {
   Slot& slot = At(index);
   MOE_CHECK(IsEvictable(slot), "slot {} is evicted in state {} with {} reservations", Raw(index),
             static_cast<int>(slot.state), slot.reservations);
   At(slot.key).slot.reset();  // the flag goes first
+  out.push_back(KeyEvicted{.key = At(slot.key).name, .slot = index, .generation = slot.generation});
   LeaveVictims(slot);
   WasteGuess(index);
   slot.dropped = false;
@@ -84,7 +88,8 @@ void ResidencyLedger::Vacate(SlotIndex index) {
 }
 
 void ResidencyLedger::Load(Hold& hold, CommandList& out) {
-  const SlotIndex index = TakeSlot(evictable_ > spared_ ? Victims::kUnexpected : Victims::kAll);
+  const SlotIndex index =
+      TakeSlot(evictable_ > spared_ ? Victims::kUnexpected : Victims::kAll, out);
   Occupy(index, hold.key, hold.wave->admission);
   Reserve(hold, index);
   AddWaiter(hold);
@@ -127,7 +132,7 @@ void ResidencyLedger::Fail(SlotIndex index, CommandList& out) {
   for (Hold* hold = std::exchange(slot.first_waiter, nullptr); hold != nullptr;
        hold = hold->next_waiter) {
     hold->state = Hold::State::kFailed;
-    Unreserve(*hold);
+    Unreserve(*hold, out);
     out.push_back(KeyFailed{.wave = hold->wave->id, .index = hold->index});
   }
   Free(index);

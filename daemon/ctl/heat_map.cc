@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -87,7 +88,8 @@ Status ReadExportLayer(uint32_t layer, const Json& list, const Place& place, Hea
   for (const Json& value : list) {
     const double heat = value.is_number() ? value.get<double>() : -1;
     if (!(heat >= 0) || !std::isfinite(static_cast<float>(heat))) {
-      return place.Refuse(fmt::format("heat {} is no number of at least 0", experts.size()));
+      return place.Refuse(fmt::format("expert {}: its heat is no number from 0 to {:.3g}",
+                                      experts.size(), std::numeric_limits<float>::max()));
     }
     experts.push_back({static_cast<uint32_t>(experts.size()), static_cast<float>(heat)});
   }

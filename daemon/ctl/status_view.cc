@@ -122,6 +122,9 @@ std::string HitRate(const v1::SizeClassStatus& now, const v1::SizeClassStatus* b
 std::string Copies(const v1::PoolStatus& vram) {
   std::string text = fmt::format("  {} records copied in, {} copied back to RAM, {} overwritten",
                                  vram.copies_in(), vram.written_back(), vram.dropped_victims());
+  if (vram.double_resident_bytes() > 0) {
+    text += fmt::format(", {} in RAM too", FormatSize(Bytes(vram.double_resident_bytes())));
+  }
   if (vram.failed_copies() > 0) text += fmt::format(", {} copies failed", vram.failed_copies());
   return text + "\n";
 }
@@ -153,6 +156,7 @@ std::string Pools(const v1::StatusReply& now, const Rates& rates) {
                    {"LOADING", Align::kRight},
                    {"FREE", Align::kRight},
                    {"PINNED", Align::kRight},
+                   {"LEASED", Align::kRight},
                    {"HITS", Align::kRight},
                    {"MISSES", Align::kRight},
                    {"EVICTIONS", Align::kRight},
@@ -169,7 +173,7 @@ std::string Pools(const v1::StatusReply& now, const Rates& rates) {
                     fmt::to_string(entry.slots()), fmt::to_string(entry.resident()),
                     fmt::to_string(entry.loading() + entry.draining()),
                     fmt::to_string(entry.free()), fmt::to_string(entry.pinned()),
-                    fmt::to_string(entry.hits()),
+                    fmt::to_string(entry.leased()), fmt::to_string(entry.hits()),
                     fmt::to_string(entry.misses() + entry.in_flight_hits()),
                     fmt::to_string(entry.evictions()),
                     HitRate(entry, FindClass(rates.before(), pool.index(), entry))});

@@ -87,6 +87,7 @@ void FastLaneServer::Stop(TimePoint deadline) {
   stopping_.store(true);
   (void)eventfd_write(wake_.get(), 1);
   if (thread_.joinable()) thread_.join();
+  maps_.Stop();
   if (resolver_ != nullptr) resolver_->Stop();
   while (!connections_.empty()) Close(connections_.begin()->first);
   core_.RemoveCallSource(*poller_);
@@ -200,7 +201,11 @@ void FastLaneServer::OnReadable(uint64_t number) {
     case LaneMessage::Kind::kMessage:
       break;
   }
-  if (connection.stage == Stage::kHello) return OnHello(number, connection, std::move(message));
+  if (connection.stage == Stage::kHello) {
+    const Status taken = TakeFirst(number, connection, std::move(message));
+    if (!taken) Refuse(number, taken.error());
+    return;
+  }
   log_.warn("fast lane: a client of process {} sent a second message; its session ends",
             PeerProcess(connection.socket.get()));
   Close(number);

@@ -21,6 +21,7 @@
 #include "base/unique_fd.h"
 #include "daemon/fastlane/file_resolver.h"
 #include "daemon/fastlane/handshake.h"
+#include "daemon/fastlane/job_thread.h"
 #include "daemon/fastlane/lane_poller.h"
 #include "daemon/fastlane/lane_ring.h"
 #include "daemon/fastlane/lane_socket.h"
@@ -32,12 +33,18 @@
 namespace moetier {
 
 // Sessions over shared memory: accepts, shakes hands, sees clients go. Calls do not pass through
-// it: the executor looks at the pages itself.
-// Threads:  one of its own ("fastlane") and the FileResolver's two. Start, BeginDrain and Stop from
-//           one.
+// it: the executor looks at the pages itself. Clients with a session over gRPC get the descriptor
+// of an arena here, which gRPC cannot pass.
+// Threads:  its own ("fastlane", and "fastlane-maps", which waits for the executor) and the
+//           FileResolver's two. Start, BeginDrain and Stop from one.
 // Lifetime: the core, the clock, the logger, the book and the counters outlive it.
 class FastLaneServer {
  public:
+  // The model of a session of another transport, which its token proves. kNotFound,
+  // kUnknownSession. Must not block.
+  using SessionFinder =
+      std::function<Result<ModelInfo>(uint64_t session, const std::string& token)>;
+
   struct Options {
     uint32_t max_sessions = 64;
     uint32_t max_rows = 512;     // the most that a session is granted
@@ -46,9 +53,11 @@ class FastLaneServer {
     std::string version;
     std::chrono::milliseconds hello_patience{5000};  // from connecting to HELLO
     ModelResolver resolve_files;                     // empty: models are not found by their files
+    SessionFinder find_session;                      // empty: no arena is mapped
   };
 
-  static constexpr size_t kMaxSilent = 64;  // connections without HELLO; the oldest is dropped
+  static constexpr size_t kMaxSilent = 64;   // connections without HELLO; the oldest is dropped
+  static constexpr size_t kMaxMapping = 16;  // clients whose MAP waits
 
   // `listener` is of SOCK_SEQPACKET.
   static Result<std::unique_ptr<FastLaneServer>> Start(DaemonCore& core, const Clock& clock,
@@ -64,7 +73,7 @@ class FastLaneServer {
   void Stop(TimePoint deadline);
 
  private:
-  enum class Stage : uint8_t { kHello, kResolving, kGranted };
+  enum class Stage : uint8_t { kHello, kResolving, kMapping, kGranted };
   struct Connection {
     UniqueFd socket;
     Stage stage = Stage::kHello;
@@ -85,10 +94,14 @@ class FastLaneServer {
   void HoldBack(const std::string& why);
   void Accept();
   void OnReadable(uint64_t number);
-  void OnHello(uint64_t number, Connection& connection, LaneMessage message);
-  Status TakeHello(uint64_t number, Connection& connection, LaneMessage message);
+  Status TakeFirst(uint64_t number, Connection& connection, LaneMessage message);
+  Status TakeHello(uint64_t number, Connection& connection, std::vector<UniqueFd> files);
+  Status TakeMap(uint64_t number, Connection& connection, const MapRequest& request);
+  void ConcludeMap(uint64_t number, const ModelInfo& model, PoolId pool,
+                   const Result<ResidencyCalls::SharedArena>& arena);
   Status ResolveFiles(uint64_t number, Connection& connection, std::vector<UniqueFd> files);
   void Conclude(uint64_t number, const Result<ModelInfo>& model);
+  Status CheckDraining() const;
   Status CheckRoom() const;
   Status CheckMemory(const LaneShape& shape) const;
   Status Grant(Connection& connection, ModelInfo model);
@@ -131,6 +144,7 @@ class FastLaneServer {
   // Ended sessions whose pages the executor may still write.
   std::vector<std::shared_ptr<LaneRing>> closing_;
 
+  JobThread maps_{"fastlane-maps", kMaxMapping};
   std::unique_ptr<FileResolver> resolver_;
   std::jthread thread_;
 };

@@ -1,4 +1,4 @@
-// FastLaneServer's handshake: from HELLO to GRANT or REFUSE.
+// FastLaneServer's handshake: from HELLO to GRANT or REFUSE, from MAP to ARENA or REFUSE.
 
 #include <sys/eventfd.h>
 
@@ -13,19 +13,23 @@
 
 namespace moetier {
 
-void FastLaneServer::OnHello(uint64_t number, Connection& connection, LaneMessage message) {
-  const Status taken = TakeHello(number, connection, std::move(message));
-  if (!taken) Refuse(number, taken.error());
+Status FastLaneServer::TakeFirst(uint64_t number, Connection& connection, LaneMessage message) {
+  RETURN_IF_ERROR(CheckWhole(message));
+  ASSIGN_OR_RETURN(FirstMessage first, ParseFirstMessage(message.bytes));
+  if (const auto* map = std::get_if<MapRequest>(&first)) {
+    return TakeMap(number, connection, *map);  // descriptors that came with it are closed
+  }
+  connection.hello = std::get<Hello>(std::move(first));
+  return TakeHello(number, connection, std::move(message.files));
 }
 
-Status FastLaneServer::TakeHello(uint64_t number, Connection& connection, LaneMessage message) {
-  RETURN_IF_ERROR(CheckWhole(message));
-  ASSIGN_OR_RETURN(connection.hello, ParseHello(message.bytes));
+Status FastLaneServer::TakeHello(uint64_t number, Connection& connection,
+                                 std::vector<UniqueFd> files) {
   const Hello& hello = connection.hello;
-  if (hello.file_count != message.files.size()) {
+  if (hello.file_count != files.size()) {
     return Error{ErrorCode::kInvalidArgument, Reason::kBadShape,
                  fmt::format("HELLO: file_count = {}, and {} descriptors came", hello.file_count,
-                             message.files.size())};
+                             files.size())};
   }
   RETURN_IF_ERROR(CheckRoom());
   if (hello.model.empty() && hello.fingerprint != 0) {
@@ -33,14 +37,14 @@ Status FastLaneServer::TakeHello(uint64_t number, Connection& connection, LaneMe
       Conclude(number, *std::move(model));
       return Ok{};
     }
-    if (message.files.empty()) {
+    if (files.empty()) {
       return Error{
           ErrorCode::kNotFound, Reason::kUnknownModel,
           fmt::format("no model with the fingerprint {:016x} is loaded", hello.fingerprint)};
     }
   }
-  if (hello.model.empty() && !message.files.empty()) {
-    return ResolveFiles(number, connection, std::move(message.files));
+  if (hello.model.empty() && !files.empty()) {
+    return ResolveFiles(number, connection, std::move(files));
   }
   Conclude(number, ChooseModel(core_, hello.model));
   return Ok{};
@@ -64,11 +68,61 @@ void FastLaneServer::Conclude(uint64_t number, const Result<ModelInfo>& model) {
   if (!granted) Refuse(number, granted.error());
 }
 
-Status FastLaneServer::CheckRoom() const {
-  if (draining_.load()) {
-    return Error{ErrorCode::kUnavailable, Reason::kDraining,
-                 "the daemon is stopping and takes no new sessions"};
+Status FastLaneServer::TakeMap(uint64_t number, Connection& connection, const MapRequest& request) {
+  connection.hello.client = fmt::format("session {}", request.session);  // for the log
+  RETURN_IF_ERROR(CheckDraining());
+  if (!options_.find_session) {
+    return Error{ErrorCode::kUnimplemented, Reason::kNotYet, "MAP: this daemon maps no arenas"};
   }
+  ASSIGN_OR_RETURN(ModelInfo model, options_.find_session(request.session, request.token));
+  if (request.pool > UINT8_MAX) {
+    return Error{ErrorCode::kInvalidArgument, Reason::kBadPool,
+                 fmt::format("MAP: there is no pool {}", request.pool)};
+  }
+  const PoolId pool{static_cast<uint8_t>(request.pool)};
+  connection.stage = Stage::kMapping;
+  const bool added = maps_.Add([this, number, pool, model = std::move(model)] {
+    // A task is copyable, a descriptor is not.
+    auto arena = std::make_shared<const Result<ResidencyCalls::SharedArena>>(
+        core_.residency().OpenArena(model.id, pool));
+    Post([this, number, pool, model, arena] { ConcludeMap(number, model, pool, *arena); });
+  });
+  if (added) return Ok{};
+  return Error{ErrorCode::kExhausted, Reason::kQuota,
+               fmt::format("{} clients wait for their arenas already, the most allowed; try again "
+                           "later",
+                           kMaxMapping)};
+}
+
+void FastLaneServer::ConcludeMap(uint64_t number, const ModelInfo& model, PoolId pool,
+                                 const Result<ResidencyCalls::SharedArena>& arena) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;  // the client has gone meanwhile
+  if (!arena) return Refuse(number, arena.error());
+  const int socket = found->second.socket.get();
+  moetier_wire_arena answer{};
+  answer.head = MakeHead(MOETIER_WIRE_ARENA, sizeof answer);
+  answer.fingerprint = model.fingerprint;
+  answer.bytes = arena->bytes;
+  answer.pool = Raw(pool);
+  const std::array<int, 1> files = {arena->fd.get()};
+  if (SendOnLane(socket, std::as_bytes(std::span(&answer, 1)), files)) {
+    log_.info("{} (process {}) has been given the arena of {} in pool {} to map",
+              found->second.hello.client, PeerProcess(socket), model.name, Raw(pool));
+  } else {
+    log_.warn("fast lane: {} did not take its arena", found->second.hello.client);
+  }
+  Close(number);
+}
+
+Status FastLaneServer::CheckDraining() const {
+  if (!draining_.load()) return Ok{};
+  return Error{ErrorCode::kUnavailable, Reason::kDraining,
+               "the daemon is stopping and takes no new sessions"};
+}
+
+Status FastLaneServer::CheckRoom() const {
+  RETURN_IF_ERROR(CheckDraining());
   if (sessions_ >= options_.max_sessions) {
     return Error{ErrorCode::kExhausted, Reason::kQuota,
                  fmt::format("{} fast-lane sessions are attached, the most allowed; raise "

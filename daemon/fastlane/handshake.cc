@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "daemon/transport/status_number.h"
@@ -31,43 +33,62 @@ std::string TextOf(std::span<const char> field) {
   return std::string(field.begin(), std::ranges::find(field, '\0'));
 }
 
-Status CheckHead(const moetier_wire_head& head, size_t length) {
-  if (head.magic != MOETIER_WIRE_MAGIC || head.kind != MOETIER_WIRE_HELLO) {
-    return Invalid(Reason::kBadType, "HELLO: the first message is none");
-  }
+// Of a message whose kind is `name`, with `least` bytes in this version.
+Status CheckHead(const moetier_wire_head& head, size_t length, std::string_view name,
+                 size_t least) {
   if (head.major != MOETIER_WIRE_MAJOR) {
-    return Invalid(Reason::kBadType,
-                   fmt::format("HELLO: version {}.{}; this daemon speaks {}.{}: update the older "
-                               "of daemon and client",
-                               head.major, head.minor, MOETIER_WIRE_MAJOR, MOETIER_WIRE_MINOR));
+    return Invalid(
+        Reason::kBadType,
+        fmt::format("{}: version {}.{}; this daemon speaks {}.{}: update the older "
+                    "of daemon and client",
+                    name, head.major, head.minor, MOETIER_WIRE_MAJOR, MOETIER_WIRE_MINOR));
   }
-  if (head.size != length || length < sizeof(moetier_wire_hello)) {
+  if (head.size != length || length < least) {
     return Invalid(Reason::kBadShape,
-                   fmt::format("HELLO: {} bytes that say they are {}; version {} has at least {}",
-                               length, head.size, MOETIER_WIRE_MAJOR, sizeof(moetier_wire_hello)));
+                   fmt::format("{}: {} bytes that say they are {}; version {} has at least {}",
+                               name, length, head.size, MOETIER_WIRE_MAJOR, least));
   }
   return Ok{};
 }
 
-}  // namespace
-
-Result<Hello> ParseHello(std::span<const std::byte> message) {
+Result<FirstMessage> ParseHello(std::span<const std::byte> message) {
   moetier_wire_hello wire{};
   std::memcpy(&wire, message.data(), std::min(message.size(), sizeof wire));
-  if (message.size() < sizeof wire.head) {
-    return Invalid(Reason::kBadShape, fmt::format("HELLO: {} bytes are none", message.size()));
-  }
-  RETURN_IF_ERROR(CheckHead(wire.head, message.size()));
+  RETURN_IF_ERROR(CheckHead(wire.head, message.size(), "HELLO", sizeof wire));
   if (wire.file_count > MOETIER_WIRE_MAX_FILES) {
     return Invalid(Reason::kTooLarge, fmt::format("HELLO: file_count = {}: at most {}",
                                                   wire.file_count, MOETIER_WIRE_MAX_FILES));
   }
-  return Hello{.fingerprint = wire.fingerprint,
-               .max_rows = wire.max_rows,
-               .max_in_flight = wire.max_in_flight,
-               .file_count = wire.file_count,
-               .client = TextOf(wire.client),
-               .model = TextOf(wire.model)};
+  return FirstMessage(Hello{.fingerprint = wire.fingerprint,
+                            .max_rows = wire.max_rows,
+                            .max_in_flight = wire.max_in_flight,
+                            .file_count = wire.file_count,
+                            .client = TextOf(wire.client),
+                            .model = TextOf(wire.model)});
+}
+
+Result<FirstMessage> ParseMap(std::span<const std::byte> message) {
+  moetier_wire_map wire{};
+  std::memcpy(&wire, message.data(), std::min(message.size(), sizeof wire));
+  RETURN_IF_ERROR(CheckHead(wire.head, message.size(), "MAP", sizeof wire));
+  return FirstMessage(MapRequest{.session = wire.session,
+                                 .token = std::string(std::begin(wire.token), std::end(wire.token)),
+                                 .pool = wire.pool});
+}
+
+}  // namespace
+
+Result<FirstMessage> ParseFirstMessage(std::span<const std::byte> message) {
+  moetier_wire_head head{};
+  if (message.size() < sizeof head) {
+    return Invalid(Reason::kBadShape, fmt::format("HELLO: {} bytes are none", message.size()));
+  }
+  std::memcpy(&head, message.data(), sizeof head);
+  if (head.magic == MOETIER_WIRE_MAGIC && head.kind == MOETIER_WIRE_HELLO) {
+    return ParseHello(message);
+  }
+  if (head.magic == MOETIER_WIRE_MAGIC && head.kind == MOETIER_WIRE_MAP) return ParseMap(message);
+  return Invalid(Reason::kBadType, "HELLO: the first message is none");
 }
 
 moetier_wire_head MakeHead(moetier_wire_kind kind, size_t size) {

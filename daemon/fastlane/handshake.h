@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "base/result.h"
 #include "moetier/fastlane_wire.h"
@@ -23,9 +24,18 @@ struct Hello {
   std::string model;
 };
 
-// Pure; any bytes may come in. kInvalidArgument with kBadType (no HELLO, another major version),
-// kBadShape (its length) or kTooLarge (too many files).
-Result<Hello> ParseHello(std::span<const std::byte> message);
+// What a client of a gRPC session shows to map an arena of its model.
+struct MapRequest {
+  uint64_t session = 0;
+  std::string token;  // MOETIER_WIRE_TOKEN bytes
+  uint32_t pool = 0;
+};
+
+// A connection's first message. Pure; any bytes may come in. kInvalidArgument with kBadType
+// (neither HELLO nor MAP, another major version), kBadShape (its length) or kTooLarge (too many
+// files).
+using FirstMessage = std::variant<Hello, MapRequest>;
+Result<FirstMessage> ParseFirstMessage(std::span<const std::byte> message);
 
 moetier_wire_refuse MakeRefuse(const Error& error);
 // The head of a message of ours.

@@ -11,7 +11,21 @@ namespace {
 
 constexpr size_t kMaxClientName = 128;
 
-v1::Grant MakeGrant(const ServiceContext& context, const Session& session) {
+constexpr v1::Feature kFeatures[] = {v1::FEATURE_VICTIMS, v1::FEATURE_TRANSFER_DONE,
+                                     v1::FEATURE_MODEL_CHANGED};
+
+// Of those wanted, what this version gives, each once.
+std::vector<v1::Feature> FeaturesFor(const v1::AttachRequest& request) {
+  std::vector<v1::Feature> given;
+  for (const v1::Feature feature : kFeatures) {
+    if (std::ranges::find(request.features(), feature) != request.features().end()) {
+      given.push_back(feature);
+    }
+  }
+  return given;
+}
+
+v1::Grant MakeGrant(const ServiceContext& context, const Session& session, Bytes max_leased) {
   v1::Grant grant;
   grant.set_session(Raw(session.id()));
   grant.set_token(session.options().token);
@@ -19,6 +33,7 @@ v1::Grant MakeGrant(const ServiceContext& context, const Session& session) {
   limits.set_max_rows(context.limits.max_rows);
   limits.set_max_in_flight(context.limits.max_in_flight);
   limits.set_max_message_bytes(context.limits.max_message_bytes.count());
+  limits.set_max_leased_bytes(max_leased.count());
   const StatusSnapshot status = context.core.Snapshot();
   for (const PoolSnapshot& pool : status.pools) *grant.add_pools() = ToProto(pool);
   for (const LaneSnapshot& lane : status.lanes) *grant.add_lanes() = ToProto(lane);
@@ -38,7 +53,7 @@ AttachReactor* AttachReactor::Start(ServiceContext& context, const v1::AttachReq
   const MutexLock lock(reactor->mu_);
   reactor->granted_ = true;
   if (grant) {
-    reactor->events_.push_front(*std::move(grant));  // before events that came since Open
+    reactor->events_.PushFirst(*std::move(grant));  // before events that came since Open
   } else {
     reactor->end_ = context.Refuse(grant.error());
   }
@@ -53,34 +68,67 @@ Result<v1::SessionEvent> AttachReactor::Open(const v1::AttachRequest& request) {
                              request.client().size(), kMaxClientName)};
   }
   ASSIGN_OR_RETURN(ModelInfo model, ChooseModel(context_.core, request.model()));
-  wants_model_changes_ =
-      std::ranges::find(request.features(), v1::FEATURE_MODEL_CHANGED) != request.features().end();
+  features_ = FeaturesFor(request);
   ASSIGN_OR_RETURN(session_,
                    context_.sessions.Open(request.client(), std::move(model), weak_from_this()));
   context_.log.info("session {} of \"{}\" attached to {}", Raw(session_->id()), request.client(),
                     session_->model().name);
   v1::SessionEvent event;
-  *event.mutable_grant() = MakeGrant(context_, *session_);
-  // The other features speak of leases and transfers, which this version does not give.
-  if (wants_model_changes_) event.mutable_grant()->add_features(v1::FEATURE_MODEL_CHANGED);
+  *event.mutable_grant() = MakeGrant(context_, *session_, OpenResidency());
+  for (const v1::Feature feature : features_) event.mutable_grant()->add_features(feature);
   return event;
 }
 
+Bytes AttachReactor::OpenResidency() {
+  ResidencyCalls& residency = context_.core.residency();
+  const ModelInfo& model = session_->model();
+  Bytes max_leased = residency.LeasableBytes(model.id);
+  if (const auto& configured = context_.limits.leased) {
+    max_leased = std::min(max_leased, ResolveBudget(*configured, model.geometry->TotalBytes()));
+  }
+  const bool listens = Wants(v1::FEATURE_VICTIMS) || Wants(v1::FEATURE_TRANSFER_DONE);
+  residency.OpenSession(
+      {.id = session_->id(),
+       .model = model.id,
+       .max_leased = max_leased,
+       .listener = listens ? weak_from_this() : std::weak_ptr<ResidencyListener>()});
+  return max_leased;
+}
+
+bool AttachReactor::Wants(v1::Feature feature) const {
+  return std::ranges::find(features_, feature) != features_.end();
+}
+
 void AttachReactor::SendEvent(const v1::SessionEvent& event) {
-  if (event.has_model_changed() && !wants_model_changes_) return;
+  if (event.has_model_changed() && !Wants(v1::FEATURE_MODEL_CHANGED)) return;
   const MutexLock lock(mu_);
   if (finished_ || end_) return;
-  if (events_.size() >= kMaxQueuedEvents) {
-    end_ = ToGrpcStatus({ErrorCode::kExhausted, Reason::kQuota,
-                         fmt::format("{} events wait for a client that does not read its Attach "
-                                     "stream",
-                                     events_.size())});
-    events_.clear();
-    Pump();
-    return;
-  }
-  events_.push_back(event);
+  EndIfFull(events_.Push(event));
   Pump();
+}
+
+void AttachReactor::OnVictims(const std::vector<Victim>& victims) {
+  if (!Wants(v1::FEATURE_VICTIMS)) return;
+  const MutexLock lock(mu_);
+  for (const Victim& victim : victims) {
+    if (finished_ || end_) break;
+    EndIfFull(events_.Push(victim));
+  }
+  Pump();
+}
+
+void AttachReactor::OnTransferEnded(const EndedTransfer& transfer) {
+  if (!Wants(v1::FEATURE_TRANSFER_DONE)) return;
+  const MutexLock lock(mu_);
+  if (finished_ || end_) return;
+  EndIfFull(events_.Push(transfer));
+  Pump();
+}
+
+void AttachReactor::EndIfFull(const Status& pushed) {
+  if (pushed) return;
+  end_ = ToGrpcStatus(pushed.error());
+  events_.Clear();
 }
 
 void AttachReactor::EndStream(const Error& why) {
@@ -92,8 +140,7 @@ void AttachReactor::EndStream(const Error& why) {
 void AttachReactor::Pump() {
   if (!granted_ || writing_ || finished_) return;
   if (!events_.empty()) {
-    current_ = std::move(events_.front());
-    events_.pop_front();
+    current_ = events_.Pop();
     writing_ = true;
     StartWrite(&current_);
   } else if (end_) {
@@ -106,7 +153,7 @@ void AttachReactor::OnWriteDone(bool ok) {
   const MutexLock lock(mu_);
   writing_ = false;
   if (!ok) {  // the client is gone; OnCancel says so too
-    events_.clear();
+    events_.Clear();
     if (!end_) end_ = grpc::Status::CANCELLED;
   }
   Pump();
@@ -115,7 +162,7 @@ void AttachReactor::OnWriteDone(bool ok) {
 void AttachReactor::OnCancel() {
   CloseSession();
   const MutexLock lock(mu_);
-  events_.clear();
+  events_.Clear();
   if (!end_) end_ = grpc::Status::CANCELLED;
   Pump();
 }

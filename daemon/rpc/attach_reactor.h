@@ -3,49 +3,57 @@
 
 #include <grpcpp/support/server_callback.h>
 
-#include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/mutex.h"
 #include "daemon/rpc/service_context.h"
 #include "daemon/rpc/session.h"
+#include "daemon/rpc/session_event_queue.h"
+#include "daemon/scheduling/residency_calls.h"
 #include "moetier/v1/experts.pb.h"
 
 namespace moetier {
 
 // The lease of one session: opens it, sends the Grant and then events, and closes it as the stream
-// ends, whatever ended it.
+// ends, whatever ended it. Victims and transfers come on the executor's thread.
 // Threads: any; gRPC operations are started under its lock, which is safe since gRPC 1.51 runs no
 //          reaction inside the call that starts an operation.
 // Lifetime: holds itself until gRPC is done with it; senders of events may hold it longer.
 class AttachReactor final : public grpc::ServerWriteReactor<v1::SessionEvent>,
                             public SessionEventSink,
+                            public ResidencyListener,
                             public std::enable_shared_from_this<AttachReactor> {
  public:
   static AttachReactor* Start(ServiceContext& context, const v1::AttachRequest& request);
 
   void SendEvent(const v1::SessionEvent& event) override;
   void EndStream(const Error& why) override;
+  void OnVictims(const std::vector<Victim>& victims) override;
+  void OnTransferEnded(const EndedTransfer& transfer) override;
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
-  static constexpr size_t kMaxQueuedEvents = 256;  // events are rare: who lags so far is stuck
-
  private:
   explicit AttachReactor(ServiceContext& context) : context_(context) {}
   Result<v1::SessionEvent> Open(const v1::AttachRequest& request);
+  // What the session may lease; its leases and transfers begin.
+  Bytes OpenResidency();
+  [[nodiscard]] bool Wants(v1::Feature feature) const;
   void CloseSession();
+  // Who lags too far loses the stream.
+  void EndIfFull(const Status& pushed) REQUIRES(mu_);
   void Pump() REQUIRES(mu_);
 
   ServiceContext& context_;
   std::shared_ptr<Session> session_;  // set before gRPC may call back; null when refused
   std::shared_ptr<AttachReactor> self_;
-  bool wants_model_changes_ = false;  // set before the session is opened, then const
+  std::vector<v1::Feature> features_;  // given; set before the session is opened, then const
   Mutex mu_;
-  std::deque<v1::SessionEvent> events_ GUARDED_BY(mu_);
+  SessionEventQueue events_ GUARDED_BY(mu_);
   v1::SessionEvent current_;              // owned by gRPC while writing_
   bool granted_ GUARDED_BY(mu_) = false;  // Start has queued the first event or the refusal
   bool writing_ GUARDED_BY(mu_) = false;

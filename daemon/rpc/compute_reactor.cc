@@ -6,21 +6,11 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/rpc/call_deadline.h"
 #include "daemon/rpc/layer_messages.h"
 #include "daemon/rpc/request_validation.h"
 
 namespace moetier {
-namespace {
-
-// gRPC states deadlines on the wall clock; a call without one has a time point beyond reach.
-std::optional<TimePoint> CallDeadline(const grpc::CallbackServerContext& call, TimePoint now) {
-  const auto left = call.deadline() - std::chrono::system_clock::now();
-  if (left > std::chrono::hours(24)) return std::nullopt;
-  return now + std::chrono::duration_cast<TimePoint::duration>(left);
-}
-
-}  // namespace
-
 ComputeReactor* ComputeReactor::Start(ServiceContext& context, grpc::CallbackServerContext& call,
                                       const v1::LayerRequest& request, v1::LayerReply& reply) {
   auto* reactor = new ComputeReactor(context, reply);  // OnDone deletes it
@@ -47,8 +37,8 @@ void ComputeReactor::Submit(grpc::CallbackServerContext& call, const v1::LayerRe
   checked->model = session_->model().id;
   checked->session = session_->id();
   checked->control = control_;
-  if (const std::optional<TimePoint> deadline = CallDeadline(call, now)) {
-    checked->deadline = std::min(checked->deadline.value_or(*deadline), *deadline);
+  if (const auto left = TimeLeft(call)) {
+    checked->deadline = std::min(checked->deadline.value_or(now + *left), now + *left);
   }
   const uint32_t rows = checked->rows;
   const Status submitted =

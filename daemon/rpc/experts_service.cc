@@ -1,9 +1,13 @@
 #include "daemon/rpc/experts_service.h"
 
+#include <utility>
+#include <vector>
+
 #include "daemon/rpc/attach_reactor.h"
 #include "daemon/rpc/compute_reactor.h"
 #include "daemon/rpc/decode_reactor.h"
 #include "daemon/rpc/hint_validation.h"
+#include "daemon/rpc/residency_messages.h"
 #include "daemon/rpc/unary_reply.h"
 
 namespace moetier {
@@ -25,9 +29,28 @@ grpc::ServerUnaryReactor* ExpertsService::Compute(grpc::CallbackServerContext* c
 }
 
 grpc::ServerUnaryReactor* ExpertsService::Route(grpc::CallbackServerContext* call,
-                                                const v1::RouteRequest* /*request*/,
-                                                v1::RouteReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Experts.Route")));
+                                                const v1::RouteRequest* request,
+                                                v1::RouteReply* reply) {
+  const auto start = [this, request, reply](const Session& session, const LaterAnswer& answer,
+                                            FaultPlace& place) -> Status {
+    const LayerRequestView view{
+        .layer = request->layer(),
+        .rows = request->rows(),
+        .top_k = request->top_k(),
+        .experts = {request->experts().data(), static_cast<size_t>(request->experts_size())}};
+    ASSIGN_OR_RETURN(std::vector<ExpertIndex> picks,
+                     CheckRoutes(view, *session.model().geometry,
+                                 {.max_rows = context_.limits.max_rows}, place));
+    using Routed = std::vector<RoutedExpert>;
+    context_.core.residency().Route(session.id(), static_cast<LayerIndex>(view.layer), view.rows,
+                                    std::move(picks),
+                                    answer.Then<Routed>([reply](const Routed& experts) {
+                                      for (const RoutedExpert& expert : experts)
+                                        *reply->add_experts() = ToProto(expert);
+                                    }));
+    return Ok{};
+  };
+  return AnswerLater(context_, *call, request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ExpertsService::Hint(grpc::CallbackServerContext* call,

@@ -1,9 +1,12 @@
 #include "daemon/rpc/model_messages.h"
 
+#include <array>
+#include <optional>
 #include <string>
 
 #include "daemon/rpc/status_map.h"
 #include "daemon/transport/wire_text.h"
+#include "kernels/layout.h"
 #include "kernels/weight_type.h"
 
 namespace moetier {
@@ -28,6 +31,21 @@ std::string TypeName(kernels::WeightType type) {
   return info == nullptr ? fmt::format("type {}", number) : std::string(info->name);
 }
 
+constexpr std::array<const char*, kernels::kPartRoles> kRoleNames = {
+    "gate", "up", "down", "gate_bias", "up_bias", "down_bias"};  // by PartRole
+
+v1::RecordPart ToProto(const char* role, const kernels::RecordPart& part) {
+  v1::RecordPart message;
+  message.set_role(role);
+  message.set_type(TypeName(part.type));
+  message.set_layout(part.layout == kernels::PartLayout::kRows16 ? "rows16" : "source");
+  message.set_rows(part.rows);
+  message.set_columns(part.columns);
+  message.set_offset(part.offset);
+  message.set_stride(part.stride);
+  return message;
+}
+
 v1::LayerGeometry ToProto(const LayerGeometry& layer) {
   v1::LayerGeometry message;
   message.set_layer(Raw(layer.layer));
@@ -41,6 +59,10 @@ v1::LayerGeometry ToProto(const LayerGeometry& layer) {
   message.set_size_class(Raw(layer.size_class));
   message.set_compute(layer.compute);
   message.set_bias(layer.shape.gate_bias || layer.shape.up_bias || layer.shape.down_bias);
+  for (size_t i = 0; i < kernels::kPartRoles; ++i) {
+    const std::optional<kernels::RecordPart>& part = layer.record.parts[i];
+    if (part) *message.add_parts() = ToProto(kRoleNames[i], *part);
+  }
   return message;
 }
 
@@ -133,6 +155,7 @@ v1::Model ToProto(const ModelInfo& model) {
   message.set_directory(WireText(model.directory));
   for (const std::string& path : model.source_paths) message.add_source_paths(WireText(path));
   message.set_arithmetic(model.arithmetic);
+  message.set_layout_version(kernels::kLayoutVersion);
   if (model.geometry != nullptr) *message.mutable_geometry() = ToProto(*model.geometry);
   return message;
 }

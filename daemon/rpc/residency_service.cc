@@ -1,49 +1,153 @@
 #include "daemon/rpc/residency_service.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "daemon/rpc/call_deadline.h"
+#include "daemon/rpc/residency_messages.h"
+#include "daemon/rpc/residency_validation.h"
 #include "daemon/rpc/unary_reply.h"
 
 namespace moetier {
+namespace {
+
+using std::chrono::microseconds;
+using Leases = std::vector<LeaseOutcome>;
+
+// No longer than somebody waits for the answer.
+microseconds WaitOf(uint32_t wait_us, const grpc::CallbackServerContext& call) {
+  const microseconds wait = std::min<microseconds>(microseconds(wait_us),  //
+                                                   ResidencyService::kLongestWait);
+  return std::clamp(TimeLeft(call).value_or(wait), microseconds(0), wait);
+}
+
+std::vector<LeaseId> GivenLeases(const Leases& outcomes) {
+  std::vector<LeaseId> given;
+  for (const LeaseOutcome& outcome : outcomes) {
+    if (const auto* lease = std::get_if<SlotLease>(&outcome)) given.push_back(lease->lease);
+  }
+  return given;
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* ResidencyService::Acquire(grpc::CallbackServerContext* call,
-                                                    const v1::AcquireRequest* /*request*/,
-                                                    v1::AcquireReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Residency.Acquire")));
+                                                    const v1::AcquireRequest* request,
+                                                    v1::AcquireReply* reply) {
+  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
+                               FaultPlace& place) -> Status {
+    ResidencyCalls::AcquireRequest asked;
+    asked.session = session.id();
+    ASSIGN_OR_RETURN(asked.keys, ValidateKeys(request->keys(), session.model().id,
+                                              *session.model().geometry, place));
+    if (request->pool().has_pool()) {
+      ASSIGN_OR_RETURN(asked.pool, ValidatePool(request->pool().pool(), context_.pools, place));
+    }
+    asked.wait = WaitOf(request->wait_us(), *call);
+    ResidencyCalls& residency = context_.core.residency();
+    residency.Acquire(std::move(asked),
+                      [=, id = session.id(), &residency](const Result<Leases>& outcomes) {
+                        if (!outcomes) return answer.Refuse(outcomes.error());
+                        if (answer.cancelled()) {
+                          // Nobody would know of these leases.
+                          std::vector<LeaseId> given = GivenLeases(*outcomes);
+                          if (!given.empty())
+                            residency.Release(id, std::move(given), [](const auto& /*count*/) {});
+                          return answer.reactor()->Finish(grpc::Status::CANCELLED);
+                        }
+                        for (const LeaseOutcome& outcome : *outcomes)
+                          *reply->add_slots() = ToProto(outcome);
+                        answer.reactor()->Finish(grpc::Status::OK);
+                      });
+    return Ok{};
+  };
+  return AnswerLater(context_, *call, request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Release(grpc::CallbackServerContext* call,
-                                                    const v1::ReleaseRequest* /*request*/,
-                                                    v1::ReleaseReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Residency.Release")));
+                                                    const v1::ReleaseRequest* request,
+                                                    v1::ReleaseReply* reply) {
+  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
+                               FaultPlace& place) -> Status {
+    ASSIGN_OR_RETURN(std::vector<LeaseId> leases, ValidateLeases(request->leases(), place));
+    context_.core.residency().Release(
+        session.id(), std::move(leases),
+        answer.Then<uint32_t>([reply](uint32_t released) { reply->set_released(released); }));
+    return Ok{};
+  };
+  return AnswerLater(context_, *call, request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Fill(grpc::CallbackServerContext* call,
-                                                 const v1::TransferRequest* /*request*/,
-                                                 v1::TransferReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Residency.Fill")));
+                                                 const v1::TransferRequest* request,
+                                                 v1::TransferReply* reply) {
+  return Transfer(PoolKind::kRam, *call, *request, *reply);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Push(grpc::CallbackServerContext* call,
-                                                 const v1::TransferRequest* /*request*/,
-                                                 v1::TransferReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Residency.Push")));
+                                                 const v1::TransferRequest* request,
+                                                 v1::TransferReply* reply) {
+  return Transfer(PoolKind::kVram, *call, *request, *reply);
+}
+
+grpc::ServerUnaryReactor* ResidencyService::Transfer(PoolKind to, grpc::CallbackServerContext& call,
+                                                     const v1::TransferRequest& request,
+                                                     v1::TransferReply& reply) {
+  const auto start = [&, to, this](const Session& session, const LaterAnswer& answer,
+                                   FaultPlace& place) -> Status {
+    ResidencyCalls::TransferRequest asked;
+    asked.session = session.id();
+    ASSIGN_OR_RETURN(asked.to, ValidatePool(request.pool(), to, context_.pools, place));
+    ASSIGN_OR_RETURN(asked.keys, ValidateKeys(request.keys(), session.model().id,
+                                              *session.model().geometry, place));
+    using Outcomes = std::vector<TransferOutcome>;
+    context_.core.residency().Transfer(std::move(asked),
+                                       answer.Then<Outcomes>([&reply](const Outcomes& outcomes) {
+                                         for (const TransferOutcome& outcome : outcomes)
+                                           *reply.add_transfers() = ToProto(outcome);
+                                       }));
+    return Ok{};
+  };
+  return AnswerLater(context_, call, request.session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Landed(grpc::CallbackServerContext* call,
-                                                   const v1::LandedRequest* /*request*/,
-                                                   v1::LandedReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Residency.Landed")));
+                                                   const v1::LandedRequest* request,
+                                                   v1::LandedReply* reply) {
+  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
+                               FaultPlace& /*place*/) -> Status {
+    context_.core.residency().Landed(
+        session.id(), TransferId{request->after()}, WaitOf(request->wait_us(), *call),
+        answer.Then<LandedTransfers>(
+            [reply](const LandedTransfers& landed) { FillLanded(landed, *reply); }));
+    return Ok{};
+  };
+  return AnswerLater(context_, *call, request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Fence(grpc::CallbackServerContext* call,
-                                                  const v1::PoolRequest* /*request*/,
+                                                  const v1::PoolRequest* request,
                                                   v1::FenceReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Residency.Fence")));
+  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
+                               FaultPlace& place) -> Status {
+    ASSIGN_OR_RETURN(const PoolId pool, ValidatePool(request->pool(), context_.pools, place));
+    context_.core.residency().Fence(session.id(), pool, answer.Then<Ok>([](Ok) {}));
+    return Ok{};
+  };
+  return AnswerLater(context_, *call, request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Drain(grpc::CallbackServerContext* call,
-                                                  const v1::PoolRequest* /*request*/,
+                                                  const v1::PoolRequest* request,
                                                   v1::DrainReply* /*reply*/) {
-  return FinishNow(*call, context_.Refuse(NotYet("Residency.Drain")));
+  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
+                               FaultPlace& place) -> Status {
+    ASSIGN_OR_RETURN(const PoolId pool, ValidatePool(request->pool(), context_.pools, place));
+    context_.core.residency().Drain(session.id(), pool, answer.Then<Ok>([](Ok) {}));
+    return Ok{};
+  };
+  return AnswerLater(context_, *call, request->session(), start);
 }
 
 }  // namespace moetier

@@ -1,15 +1,19 @@
 #ifndef MOETIER_DAEMON_RPC_RESIDENCY_SERVICE_H_
 #define MOETIER_DAEMON_RPC_RESIDENCY_SERVICE_H_
 
+#include <chrono>
+
 #include "daemon/rpc/service_context.h"
 #include "moetier/v1/residency.grpc.pb.h"
 
 namespace moetier {
 
-// Leases and transfers: every call answers UNIMPLEMENTED, NOT_YET in this version, so that a client
-// can tell a daemon without them from one that it cannot reach. Threads: gRPC's.
+// Leases and transfers for engines with kernels of their own: checks what is asked, asks the core
+// and answers when it does. Threads: gRPC's.
 class ResidencyService final : public v1::Residency::CallbackService {
  public:
+  static constexpr std::chrono::seconds kLongestWait{60};  // residency.proto says it too
+
   explicit ResidencyService(ServiceContext& context) : context_(context) {}
 
   grpc::ServerUnaryReactor* Acquire(grpc::CallbackServerContext* call,
@@ -33,6 +37,9 @@ class ResidencyService final : public v1::Residency::CallbackService {
                                   v1::DrainReply* reply) override;
 
  private:
+  grpc::ServerUnaryReactor* Transfer(PoolKind to, grpc::CallbackServerContext& call,
+                                     const v1::TransferRequest& request, v1::TransferReply& reply);
+
   ServiceContext& context_;
 };
 

@@ -34,6 +34,12 @@ constexpr auto kFromDescriptor =
 
 std::string HealthName(const ModelInfo& model) { return "moetier.v1.Experts/" + model.name; }
 
+std::vector<PoolKind> PoolKinds(const StatusSnapshot& status) {
+  std::vector<PoolKind> kinds;
+  for (const PoolSnapshot& pool : status.pools) kinds.push_back(pool.kind);
+  return kinds;
+}
+
 int MessageLimit(Bytes bytes) {
   return static_cast<int>(
       std::min<uint64_t>(bytes.count(), static_cast<uint64_t>(std::numeric_limits<int>::max())));
@@ -57,6 +63,7 @@ RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, 
                .admin = admin_,
                .limits = options_.limits,
                .lanes = static_cast<uint32_t>(core.Snapshot().lanes.size()),
+               .pools = PoolKinds(core.Snapshot()),
                .version = options_.version,
                .fast_lane_address = options_.fast_lane_address,
                .started = clock.Now(),
@@ -150,6 +157,14 @@ std::vector<std::string> RpcServer::Warnings() const {
 bool RpcServer::Answers(std::chrono::milliseconds patience) const {
   // Held back, new clients wait, and those that are in are served.
   return acceptor_->held_back() || GreetsClients(door_.unix_socket.path(), patience);
+}
+
+Result<ModelInfo> RpcServer::FindSession(uint64_t session, const std::string& token) const {
+  v1::SessionRef ref;
+  ref.set_session(session);
+  ref.set_token(token);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> found, sessions_.Find(ref));
+  return found->model();
 }
 
 void RpcServer::AnnounceHealth() {

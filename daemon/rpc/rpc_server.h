@@ -70,6 +70,10 @@ class RpcServer {
   // For the watchdog. True while connections are held back, which ends by itself.
   [[nodiscard]] bool Answers(std::chrono::milliseconds patience) const;
 
+  // The model of a session that lives and has this token; else kNotFound, kUnknownSession. Any
+  // thread; does not block.
+  [[nodiscard]] Result<ModelInfo> FindSession(uint64_t session, const std::string& token) const;
+
   [[nodiscard]] StatusReport& status() { return report_; }
   [[nodiscard]] int tcp_port() const { return door_.tcp.port; }  // 0 without TCP
 

@@ -5,11 +5,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/ids.h"
+#include "base/memory_budget.h"
 #include "base/result.h"
 #include "daemon/rpc/admin_worker.h"
 #include "daemon/rpc/session_registry.h"
@@ -24,6 +27,7 @@ struct GrantLimits {
   uint32_t max_rows = 0;
   uint32_t max_in_flight = 0;  // unanswered messages of a stream
   Bytes max_message_bytes;
+  std::optional<MemoryBudget> leased = {};  // of a session; none: what the core lets it lease
 };
 
 // What a reload took over and what it could not.
@@ -45,6 +49,7 @@ struct ServiceContext {
   AdminDesk& admin;
   GrantLimits limits;
   uint32_t lanes = 0;
+  std::vector<PoolKind> pools;  // by index
   std::string version;
   std::string fast_lane_address;  // for grants; empty when there is none
   TimePoint started{};
@@ -59,12 +64,6 @@ struct ServiceContext {
     return ToGrpcStatus(error, place);
   }
 };
-
-// The answer of a call that a later version implements.
-inline Error NotYet(std::string_view call) {
-  return {ErrorCode::kUnimplemented, Reason::kNotYet,
-          fmt::format("{} is not implemented in this version", call)};
-}
 
 }  // namespace moetier
 

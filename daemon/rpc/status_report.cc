@@ -42,6 +42,7 @@ void FillSizeClass(const SizeClassSnapshot& slots, v1::SizeClassStatus& message)
   message.set_in_flight_hits(slots.in_flight_hits);
   message.set_misses(slots.misses);
   message.set_evictions(slots.evictions);
+  message.set_leased(slots.leased);
 }
 
 void FillPool(const PoolSnapshot& pool, v1::PoolStatus& message) {
@@ -56,6 +57,7 @@ void FillPool(const PoolSnapshot& pool, v1::PoolStatus& message) {
   message.set_failed_copies(pool.failed_copies);
   message.set_written_back(pool.written_back);
   message.set_dropped_victims(pool.dropped_victims);
+  message.set_double_resident_bytes(pool.double_resident_bytes.count());
 }
 
 void FillPlanning(const PlanningSnapshot& planning, v1::PlanningStatus& message) {

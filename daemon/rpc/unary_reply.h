@@ -4,7 +4,13 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+
 #include "daemon/rpc/service_context.h"
+#include "daemon/rpc/session.h"
 
 namespace moetier {
 
@@ -25,6 +31,55 @@ grpc::ServerUnaryReactor* FinishOn(AdminWorker& worker, ServiceContext& context,
     reactor->Finish(go ? work() : context.Refuse(go.error()));
   });
   if (!queued) reactor->Finish(context.Refuse(queued.error()));
+  return reactor;
+}
+
+// A unary call that the core answers later, once, on any thread. A client's cancel does not end
+// it: the core's answer does, and finds no reader. A value; copies are the same call.
+class LaterAnswer {
+ public:
+  LaterAnswer(ServiceContext& context, grpc::CallbackServerContext& call)
+      : context_(&context), call_(&call), reactor_(call.DefaultReactor()) {}
+
+  // For the core's `done`: ends the call with its error, or with OK after `write`, which puts the
+  // value into the reply.
+  template <typename T, typename Write>
+  [[nodiscard]] std::function<void(Result<T>)> Then(Write write) const {
+    return [*this, write = std::move(write)](Result<T> value) {
+      if (!value) return Refuse(value.error());
+      write(*value);
+      reactor_->Finish(grpc::Status::OK);
+    };
+  }
+  void Refuse(const Error& error, const FaultPlace& place = {}) const {
+    reactor_->Finish(context_->Refuse(error, place));
+  }
+
+  // Before it is answered: whether nobody will read that.
+  [[nodiscard]] bool cancelled() const { return call_->IsCancelled(); }
+  [[nodiscard]] grpc::ServerUnaryReactor* reactor() const { return reactor_; }
+
+ private:
+  ServiceContext* context_;
+  grpc::CallbackServerContext* call_;  // gRPC's, as the reactor; both end after Finish
+  grpc::ServerUnaryReactor* reactor_;
+};
+
+// Runs `start` with the session that `ref` names; it either has the core answer later or gives the
+// refusal, with its place.
+template <typename Start>
+grpc::ServerUnaryReactor* AnswerLater(ServiceContext& context, grpc::CallbackServerContext& call,
+                                      const v1::SessionRef& ref, Start start) {
+  const LaterAnswer answer(context, call);
+  grpc::ServerUnaryReactor* const reactor = answer.reactor();
+  const Result<std::shared_ptr<Session>> session = context.sessions.Find(ref);
+  if (!session) {
+    answer.Refuse(session.error(), {.field = "session"});
+    return reactor;
+  }
+  FaultPlace place;
+  const Status started = start(**session, answer, place);
+  if (!started) answer.Refuse(started.error(), place);
   return reactor;
 }
 

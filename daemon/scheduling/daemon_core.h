@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "daemon/scheduling/call_source.h"
 #include "daemon/scheduling/layer_call.h"
+#include "daemon/scheduling/residency_calls.h"
 #include "daemon/scheduling/route_tap.h"
 #include "daemon/scheduling/status_snapshot.h"
 #include "tiers/store/expert_store.h"
@@ -130,6 +131,9 @@ class DaemonCore {
   // but for slots that an enlargement could not fill. Waits until nobody uses what is given back.
   virtual Result<Bytes> SetBudget(ModelId model, Bytes bytes,
                                   std::optional<std::chrono::seconds> hold) = 0;
+
+  // Leases and transfers, for engines with kernels of their own.
+  virtual ResidencyCalls& residency() = 0;
 
   [[nodiscard]] virtual StatusSnapshot Snapshot() const = 0;
 

@@ -68,6 +68,7 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
       lane_({.workers = workers_.workers, .pin_workers = options.pin_workers}, kernels_),
       executor_(options.executor, clock, log, lane_),
       loader_(executor_),
+      residency_(executor_),
       heat_(options.heat, tasks_, log, [this] { return CollectHeat(); }),
       kept_heat_([this](uint64_t fingerprint, const ModelGeometry& geometry) {
         return heat_.Load(fingerprint, geometry);
@@ -178,8 +179,15 @@ Status ExpertCore::UnloadModel(std::string_view name) {
     MutexLock lock(models_mu_);
     Entry* entry = FindReady(name);
     if (entry == nullptr) return NotLoaded(name);
-    entry->info.state = ModelState::kUnloading;  // Submit refuses from here on
     id = entry->info.id;
+  }
+  // Before it stops serving; again when it has.
+  RETURN_IF_ERROR(executor_.CheckUnleased(id));
+  {
+    MutexLock lock(models_mu_);
+    Entry* entry = FindReady(name);
+    if (entry == nullptr || entry->info.id != id) return NotLoaded(name);
+    entry->info.state = ModelState::kUnloading;  // Submit refuses from here on
   }
   return FinishUnload(id);
 }
@@ -202,7 +210,13 @@ Status ExpertCore::UnloadIfIdle(std::string_view name) {
 
 Status ExpertCore::FinishUnload(ModelId id) {
   const auto turn = budget_turns_.Take([] { return true; });
-  std::unique_ptr<LoadedModel> model = executor_.RemoveModel(id);
+  Result<std::unique_ptr<LoadedModel>> removed = executor_.RemoveModel(id);
+  if (!removed) {
+    MutexLock lock(models_mu_);
+    models_.at(id).info.state = ModelState::kReady;
+    return std::move(removed).error();
+  }
+  std::unique_ptr<LoadedModel> model = std::move(removed).value();
   if (model->heat->changed()) heat_.Save(model->heat->Read(model->store->fingerprint()));
   CloseModel(std::move(model), *reader_);
   MutexLock lock(models_mu_);

@@ -20,6 +20,7 @@
 #include "daemon/scheduling/heat_keeper.h"
 #include "daemon/scheduling/layer_executor.h"
 #include "daemon/scheduling/model_loading.h"
+#include "daemon/scheduling/session_residency.h"
 #include "daemon/scheduling/timed_tasks.h"
 #include "daemon/scheduling/turns.h"
 #include "daemon/scheduling/worker_count.h"
@@ -87,6 +88,7 @@ class ExpertCore final : public DaemonCore {
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
   Result<Bytes> SetBudget(ModelId model, Bytes bytes,
                           std::optional<std::chrono::seconds> hold) override;
+  ResidencyCalls& residency() override { return residency_; }
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   void AddRouteTap(std::shared_ptr<RouteTap> tap) override;
   Status AddCallSource(CallSource& source) override;
@@ -134,6 +136,7 @@ class ExpertCore final : public DaemonCore {
   ExpertLoader loader_;                   // lands into the executor
   std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it
 
+  SessionResidency residency_;
   TimedTasks tasks_;
   HeatKeeper heat_;
   const HeatLookup kept_heat_;

@@ -74,23 +74,53 @@ void LayerExecutor::EndSession(SessionId session) {
       if (pending.call.session == session) pending.call.control->cancelled.store(true);
     }
     prefetcher_.EndSession(session, no_longer_expected_);
+    desk_.EndSession(session);
   }});
+}
+
+bool LayerExecutor::AtDesk(std::function<void(ResidencyDesk&)> call) {
+  MutexLock lock(lifecycle_mu_);
+  if (!running_) return false;
+  mailbox_.Send(Control{[this, call = std::move(call)] { call(desk_); }});
+  return true;
+}
+
+Bytes LayerExecutor::LeasableBytes(ModelId model) const {
+  MutexLock lock(leasable_mu_);
+  const auto found = leasable_.find(model);
+  return found == leasable_.end() ? Bytes() : found->second;
+}
+
+void LayerExecutor::NoteLeasable(const LoadedModel& model) {
+  MutexLock lock(leasable_mu_);
+  leasable_[model.id] = model.LeasableBytes();
 }
 
 void LayerExecutor::AddModel(std::unique_ptr<LoadedModel> model) {
   RunOnThread([&] {
     const ModelId id = model->id;
+    NoteLeasable(*model);
     const bool inserted = models_.emplace(id, std::move(model)).second;
     MOE_CHECK(inserted, "model {} is there already", Raw(id));
   });
 }
 
-std::unique_ptr<LoadedModel> LayerExecutor::RemoveModel(ModelId model) {
+Status LayerExecutor::CheckUnleased(ModelId id) {
+  Status unleased = Ok{};
+  WithModel(id, [&](const LoadedModel& model) { unleased = desk_.CheckUnleased(model); });
+  return unleased;
+}
+
+Result<std::unique_ptr<LoadedModel>> LayerExecutor::RemoveModel(ModelId model) {
   auto removed = std::make_shared<std::promise<std::unique_ptr<LoadedModel>>>();
   std::future<std::unique_ptr<LoadedModel>> done = removed->get_future();
+  Status refused = Ok{};
   RunOnThread([&] {
     const auto found = models_.find(model);
     if (found == models_.end()) return removed->set_value(nullptr);
+    refused = desk_.CheckUnleased(*found->second);
+    if (!refused) return removed->set_value(nullptr);
+    desk_.EndCalls(model, {ErrorCode::kUnavailable, Reason::kDraining, "the model is unloaded"});
     std::vector<ExpertKey> pinned;
     for (const auto& [key, wave] : pins_) {
       if (key.model == model) pinned.push_back(key);
@@ -98,7 +128,9 @@ std::unique_ptr<LoadedModel> LayerExecutor::RemoveModel(ModelId model) {
     for (const ExpertKey& key : pinned) ReleasePin(key);
     found->second->removed = removed;
   });
-  return done.get();
+  std::unique_ptr<LoadedModel> handed_back = done.get();
+  if (!refused) return refused.error();
+  return handed_back;
 }
 
 void LayerExecutor::LiftQuarantine(ModelId id) {
@@ -120,6 +152,7 @@ void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
            .device = device_,
            .device_lost = device_lost_,
            .prefetcher = prefetcher_,
+           .desk = desk_,
            .queued = static_cast<uint32_t>(queue_.size())});
   });
 }
@@ -157,6 +190,11 @@ void LayerExecutor::Loop() {
   while (true) {
     TakeMessages();
     PollSource();
+    if (stopping_.load()) {
+      desk_.EndCalls(std::nullopt, Error{ErrorCode::kUnavailable, Reason::kDraining,
+                                         "the daemon is shutting down"});
+    }
+    desk_.Settle();
     if (IsTimeUp()) Abandon();
     AnswerEarly();
     Admit();
@@ -166,6 +204,7 @@ void LayerExecutor::Loop() {
     ReadAhead();
     if (ComputeSome() || !changed_.empty()) continue;
     RemoveIdleModels();
+    if (desk_.HasWork()) continue;
     if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
     Rest();
   }
@@ -217,6 +256,9 @@ std::optional<TimePoint> LayerExecutor::EarliestDeadline() const {
   const TimePoint abandon_at = abandon_at_.load();
   const bool has_calls = !queue_.empty() || !active_.empty();
   if (stopping_.load() && has_calls && abandon_at != TimePoint::max()) earliest = abandon_at;
+  if (const auto due = desk_.EarliestDeadline(); due && (!earliest || *due < *earliest)) {
+    earliest = due;
+  }
   for (const PendingCall& pending : queue_) {
     if (pending.call.deadline && (!earliest || *pending.call.deadline < *earliest)) {
       earliest = pending.call.deadline;
@@ -313,8 +355,8 @@ void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {
   };
   while (active.waves < kWavesInPlay && active.next_ask < active.asks.size()) {
     // Half of what calls may use, so that two waves fit; one slot is enough to make progress.
-    const uint32_t usable =
-        model.ledgers[Raw(size_class)]->slot_count() - model.pinned[Raw(size_class)];
+    const uint32_t usable = model.ledgers[Raw(size_class)]->slot_count() -
+                            model.pinned[Raw(size_class)] - model.kept_in_ram[Raw(size_class)].kept;
     const uint32_t largest = std::clamp<uint32_t>(usable / kWavesInPlay, 1, kLargestWave);
     const Admission admission = expert(active.next_ask).admission;
     uint32_t count = 1;
@@ -435,6 +477,10 @@ void LayerExecutor::RemoveIdleModels() {
     if (model.removed && idle) {
       const auto removed = model.removed;
       prefetcher_.ForgetModel(model.id);
+      {
+        MutexLock lock(leasable_mu_);
+        leasable_.erase(model.id);
+      }
       removed->set_value(std::move(it->second));
       it = models_.erase(it);
     } else {

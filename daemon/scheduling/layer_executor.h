@@ -29,6 +29,7 @@
 #include "daemon/scheduling/loaded_model.h"
 #include "daemon/scheduling/mailbox.h"
 #include "daemon/scheduling/prefetcher.h"
+#include "daemon/scheduling/residency_desk.h"
 #include "daemon/scheduling/route_tap.h"
 #include "daemon/scheduling/session_turns.h"
 #include "tiers/device/device.h"
@@ -74,13 +75,22 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   // As DaemonCore::AddRouteTap.
   void AddTap(std::shared_ptr<RouteTap> tap);
 
-  // The session is gone: its calls that have not begun are answered with kCancelled.
+  // The session is gone: its calls that have not begun are answered with kCancelled, its leases and
+  // transfers end.
   void EndSession(SessionId session);
+
+  // Runs `call` on its thread, where it may use the desk, without waiting. False, and it is not
+  // run, when the thread has ended.
+  bool AtDesk(std::function<void(ResidencyDesk&)> call) EXCLUDES(lifecycle_mu_);
+  // As ResidencyCalls says; does not wait for the executor's thread. 0 when there is no such model.
+  [[nodiscard]] Bytes LeasableBytes(ModelId model) const EXCLUDES(leasable_mu_);
 
   void AddModel(std::unique_ptr<LoadedModel> model);
   // Waits until the model's calls are answered and its reads have ended, then hands it back.
-  // Null when there is no such model.
-  std::unique_ptr<LoadedModel> RemoveModel(ModelId model);
+  // Null when there is no such model; kFailedPrecondition, at once, while sessions lease its slots.
+  Result<std::unique_ptr<LoadedModel>> RemoveModel(ModelId model);
+  // kFailedPrecondition as RemoveModel would give it now.
+  Status CheckUnleased(ModelId model);
 
   // Loads `keys` and keeps them resident until Unpin; gives how many were not pinned before. On an
   // error none of these is: kNoRoom when a size class could not serve calls any more, kDraining
@@ -107,6 +117,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     const Device* device = nullptr;                   // null: the CPU's lane is all
     const std::optional<Error>& device_lost;
     const Prefetcher& prefetcher;
+    const ResidencyDesk& desk;
     uint32_t queued = 0;
   };
   // Loads of these experts, the hottest first, as many as free slots hold, while calls are served.
@@ -127,7 +138,8 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     std::vector<std::pair<SizeClass, SlotIndex>> retired;  // since the last look
   };
   // Calls use at most so many slots a size class from now on; those beyond retire as soon as nobody
-  // holds them. More than there are is no effect. kExhausted, kNoRoom when pins need more.
+  // holds them. More than there are is no effect. kExhausted, kNoRoom when pins or leases need
+  // more.
   Status LimitSlots(ModelId model, const std::vector<uint32_t>& slots);
   // Slots that have retired are in nobody's use until RestoreSlots.
   SlotUse TakeRetired(ModelId model);
@@ -153,6 +165,8 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   Status Take(LayerCall call, LayerDone done) override;
 
  private:
+  friend class ResidencyDesk;
+
   struct NewCall {
     PendingCall pending;
   };
@@ -174,8 +188,10 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   };
   using Message = std::variant<NewCall, Landed, CopyDone, Ran, Guessed, Control>;
 
-  // A wave of one batch's experts, one pinned expert, or one that comes back from VRAM.
+  // A wave of one batch's experts, one pinned expert, one that comes back from VRAM, or one of the
+  // desk's transfers.
   static constexpr uint64_t kWriteBackBatch = UINT64_MAX;
+  static constexpr uint64_t kTransferBatch = UINT64_MAX - 1;
   struct Wave {
     LoadedModel* model = nullptr;
     SizeClass size_class{};
@@ -230,7 +246,8 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     DevicePart device;
   };
 
-  // A wave of a VRAM ledger: what a call has there, or one expert that is copied in.
+  // A wave of a VRAM ledger: what a call has there, or one expert that is copied in, for a call or
+  // one of the desk's transfers.
   struct VramWave {
     LoadedModel* model = nullptr;
     SizeClass size_class{};
@@ -298,7 +315,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void OnKeyReady(const KeyReady& ready);
   void OnKeyFailed(LoadedModel& model, const KeyFailed& failed);
   [[nodiscard]] Status CheckPins(const std::set<ExpertKey>& keys) const;
-  static Status CheckPinRoom(const LoadedModel& model, size_t size_class, uint32_t wanted);
+  static Status CheckPinRoom(const LoadedModel& model, SizeClass size_class, uint32_t wanted);
   std::future<Status> BeginPin(const ExpertKey& key);
   bool ReleasePin(const ExpertKey& key);  // false when it is not pinned
   void ReleaseWaveOf(WaveId id);
@@ -310,6 +327,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   [[nodiscard]] bool Quiet() const;
   void RemoveIdleModels();
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);
+  void NoteLeasable(const LoadedModel& model) EXCLUDES(leasable_mu_);
 
   // layer_executor_plan.cc: which lane each expert of a piece runs on.
   [[nodiscard]] bool HasDevice() const { return device_ != nullptr && !device_lost_; }
@@ -360,6 +378,8 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   std::atomic<TimePoint> abandon_at_{TimePoint::max()};  // set before stopping_, which publishes it
   Mutex lifecycle_mu_;
   bool running_ GUARDED_BY(lifecycle_mu_) = false;
+  mutable Mutex leasable_mu_;
+  std::map<ModelId, Bytes> leasable_ GUARDED_BY(leasable_mu_);
 
   // The executor thread's own.
   CallSource* source_ = nullptr;
@@ -383,6 +403,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   std::vector<LaneTask> tasks_;
   std::vector<ExpertKey> no_longer_expected_;
   Prefetcher prefetcher_;
+  ResidencyDesk desk_{*this};
 
   // The executor thread's own, of the device.
   std::optional<Error> device_lost_;

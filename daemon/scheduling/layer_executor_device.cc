@@ -40,6 +40,8 @@ void LayerExecutor::StepVram(LoadedModel& model, SizeClass size_class, const Led
       }
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
       OnVramReady(*ready);
+    } else if (const auto* evicted = std::get_if<KeyEvicted>(&command)) {
+      desk_.NoteVictim(kDevicePool, *evicted);
     } else {
       OnVramFailed(std::get<KeyFailed>(command));
     }
@@ -73,6 +75,9 @@ void LayerExecutor::ReleaseVramWavesOf(uint64_t batch) {
 void LayerExecutor::OnVramReady(const KeyReady& ready) {
   const VramWave& wave = vram_waves_.at(ready.wave);
   if (wave.batch == 0) return FinishVramKey(ready.wave);
+  if (wave.batch == kTransferBatch) {
+    return desk_.OnCopyWave(ready.wave, ResidencyDesk::Copied::kWell);
+  }
   const auto found = active_.find(wave.batch);
   if (found == active_.end()) return;  // abandoned
   ActiveBatch& active = found->second;
@@ -91,6 +96,9 @@ void LayerExecutor::OnVramReady(const KeyReady& ready) {
 
 void LayerExecutor::OnVramFailed(const KeyFailed& failed) {
   const VramWave& wave = vram_waves_.at(failed.wave);
+  if (wave.batch == kTransferBatch) {
+    return desk_.OnCopyWave(failed.wave, ResidencyDesk::Copied::kFailed);
+  }
   if (const auto found = active_.find(wave.batch); found != active_.end()) {
     ActiveBatch& active = found->second;
     const auto pushed = active.device.pushed.extract(wave.experts[failed.index]);

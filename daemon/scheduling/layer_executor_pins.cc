@@ -47,23 +47,25 @@ Status LayerExecutor::CheckPins(const std::set<ExpertKey>& keys) const {
     ++counts[{key.model, Raw(layer->size_class)}];
   }
   for (const auto& [place, wanted] : counts) {
-    RETURN_IF_ERROR(CheckPinRoom(*models_.at(place.first), place.second, wanted));
+    const SizeClass size_class{static_cast<uint8_t>(place.second)};
+    RETURN_IF_ERROR(CheckPinRoom(*models_.at(place.first), size_class, wanted));
   }
   return Ok{};
 }
 
-Status LayerExecutor::CheckPinRoom(const LoadedModel& model, size_t size_class, uint32_t wanted) {
-  const uint32_t slots = model.ledgers[size_class]->slot_count();
-  const uint32_t kept = 2 * model.geometry->top_k;  // two calls' reservations
-  const uint32_t taken = model.pinned[size_class] + kept;
-  const uint32_t fit = slots - std::min(slots, taken);
+Status LayerExecutor::CheckPinRoom(const LoadedModel& model, SizeClass size_class,
+                                   uint32_t wanted) {
+  const uint32_t fit = model.RamRoom(size_class);
   if (wanted <= fit) return Ok{};
-  return Error{ErrorCode::kExhausted, Reason::kNoRoom,
-               fmt::format("nothing was pinned: {} more {} wanted, {} would fit, since {} of {} "
-                           "slots of the size class are pinned and {} are kept for calls; name at "
-                           "most {}, raise the model's ram budget or unpin others",
-                           wanted, wanted == 1 ? "is" : "are", fit, model.pinned[size_class], slots,
-                           kept, fit)};
+  const size_t index = Raw(size_class);
+  return Error{
+      ErrorCode::kExhausted, Reason::kNoRoom,
+      fmt::format("nothing was pinned: {} more {} wanted, {} would fit, since {} of {} slots of "
+                  "the size class are pinned, {} are leased to sessions and {} are kept for calls; "
+                  "name at most {}, raise the model's ram budget or unpin others",
+                  wanted, wanted == 1 ? "is" : "are", fit, model.pinned[index],
+                  model.ledgers[index]->slot_count(), model.kept_in_ram[index].kept,
+                  model.SlotsForCalls(), fit)};
 }
 
 std::future<Status> LayerExecutor::BeginPin(const ExpertKey& key) {

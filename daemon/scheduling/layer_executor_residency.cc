@@ -19,6 +19,8 @@ void LayerExecutor::Step(LoadedModel& model, SizeClass size_class, const LedgerE
       loader_->Cancel(cancel->key, cancel->ticket);
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
       OnKeyReady(*ready);
+    } else if (const auto* evicted = std::get_if<KeyEvicted>(&command)) {
+      desk_.NoteVictim(kRamPool, *evicted);
     } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
       model.retired.emplace_back(size_class, retired->slot);
     } else {
@@ -63,6 +65,7 @@ void LayerExecutor::OnLanded(LoadDone done) {
 void LayerExecutor::OnKeyReady(const KeyReady& ready) {
   Wave& wave = waves_.at(ready.wave);
   if (wave.batch == kWriteBackBatch) return finished_write_backs_.push_back(ready.wave);
+  if (wave.batch == kTransferBatch) return desk_.OnReadWave(ready.wave, std::nullopt);
   if (wave.batch == 0) {
     wave.unfinished = 0;
     wave.pinned->set_value(Ok{});
@@ -85,6 +88,7 @@ void LayerExecutor::OnKeyFailed(LoadedModel& model, const KeyFailed& failed) {
   const ExpertKey& key = wave.keys[failed.index];
   const auto found = model.quarantine.find(key);
   MOE_CHECK(found != model.quarantine.end(), "{} failed without a reason", ToString(key));
+  if (wave.batch == kTransferBatch) return desk_.OnReadWave(failed.wave, found->second);
   if (wave.batch == 0) {
     // The pin is dropped by the caller's thread of control: Pin reports, Unpin or unload releases.
     wave.unfinished = 0;

@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_LOADED_MODEL_H_
 #define MOETIER_DAEMON_SCHEDULING_LOADED_MODEL_H_
 
+#include <array>
 #include <cstdint>
 #include <future>
 #include <map>
@@ -28,6 +29,17 @@ namespace moetier {
 // When a landed record is compared with its checksum.
 enum class LandingCheck : uint8_t { kAlways, kFirst, kNever };
 
+// The status's pools by index; the second is there only with a device.
+inline constexpr PoolId kRamPool{0};
+inline constexpr PoolId kDevicePool{1};
+
+// Slots of a size class in a pool that sessions keep from calls, each counted once.
+struct KeptSlots {
+  uint32_t leased = 0;
+  uint32_t kept = 0;  // leased, or needed by an unfinished transfer
+};
+using KeptByClass = std::array<KeptSlots, kMaxSizeClasses>;
+
 // One model in memory: its store, its arena, one ledger a size class, and what happened to it.
 // Threads: built by whoever loads it; once added, the executor's alone.
 struct LoadedModel {
@@ -36,6 +48,18 @@ struct LoadedModel {
   [[nodiscard]] bool AtRest() const { return reads_in_flight == 0 && device_work == 0; }
   // The record landed after the check that MustVerify asked for.
   void NoteVerified(const ExpertKey& key);
+  // RAM slots of a class that are left for calls: the reservations of two.
+  [[nodiscard]] uint32_t SlotsForCalls() const { return 2 * geometry->top_k; }
+  // How many more of the class may be pinned or kept.
+  [[nodiscard]] uint32_t RamRoom(SizeClass size_class) const;
+  // Slots in all pools, less two calls' reservations.
+  [[nodiscard]] Bytes LeasableBytes() const;
+  [[nodiscard]] KeptByClass& KeptIn(PoolId pool) {
+    return pool == kRamPool ? kept_in_ram : kept_in_vram;
+  }
+  [[nodiscard]] const KeptByClass& KeptIn(PoolId pool) const {
+    return pool == kRamPool ? kept_in_ram : kept_in_vram;
+  }
 
   ModelId id{};
   std::string name;
@@ -45,8 +69,10 @@ struct LoadedModel {
   std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<ResidencyLedger>> ledgers;  // per size class
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
-  std::unique_ptr<VramPool> vram;                         // null: no slots on a device
-  std::unique_ptr<ModelPlanning> planning;                // null: there is no device to plan for
+  KeptByClass kept_in_ram{};
+  KeptByClass kept_in_vram{};
+  std::unique_ptr<VramPool> vram;                 // null: no slots on a device
+  std::unique_ptr<ModelPlanning> planning;        // null: there is no device to plan for
   std::shared_ptr<const RouterPredictor> router;  // null: none. Shared with guesses under way
   std::unique_ptr<HeatBook> heat;
   Preheat preheat;

@@ -96,6 +96,13 @@ ModelPlanning::Choice ModelPlanning::Place(std::span<PlanPick> picks, Call call,
   return {.lanes = planned_, .judged = differ};
 }
 
+std::span<const PickLane> ModelPlanning::Foresee(std::span<PlanPick> picks, TimePoint now) {
+  const ReadForecast before = drive_;
+  const Choice choice = Place(picks, Call::kOther, now);
+  drive_ = before;  // nothing is read for them
+  return choice.lanes;
+}
+
 void ModelPlanning::ObserveDevice(LaneKind lane, std::span<const LaneCosts::Part> parts,
                                   std::chrono::nanoseconds busy) {
   const auto hand_off = std::chrono::duration_cast<std::chrono::nanoseconds>(costs_.HandOff(lane));

@@ -39,6 +39,9 @@ class ModelPlanning {
   // Where each pick runs. Fills in when those that are not in RAM arrive; the time never falls.
   Choice Place(std::span<PlanPick> picks, Call call, TimePoint now);
 
+  // Where picks would run that nobody is going to run.
+  std::span<const PickLane> Foresee(std::span<PlanPick> picks, TimePoint now);
+
   // True when the arm of choice changed.
   bool Took(std::chrono::nanoseconds call) { return check_.Step(call); }
 

@@ -20,6 +20,7 @@ SizeClassSnapshot DescribeClass(const LoadedModel& model, size_t index) {
   snapshot.free = counts.free;
   snapshot.reserved = counts.reserved;
   snapshot.pinned = model.pinned[index];
+  snapshot.leased = model.kept_in_ram[index].leased;
   snapshot.hits = counts.hits;
   snapshot.in_flight_hits = counts.in_flight;
   snapshot.misses = counts.misses;
@@ -43,6 +44,7 @@ SizeClassSnapshot DescribeVramClass(const LoadedModel& model, size_t index) {
   snapshot.reserved = counts.reserved;
   snapshot.hits = counts.hits;
   snapshot.in_flight_hits = counts.in_flight;
+  snapshot.leased = model.kept_in_vram[index].leased;
   snapshot.misses = model.vram->absent(index);
   snapshot.evictions = counts.evictions;
   return snapshot;
@@ -64,12 +66,13 @@ void CollectDevice(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
   if (view.device == nullptr) return;
   const DeviceDescription& device = view.device->description();
   PoolSnapshot pool;
-  pool.index = PoolId{1};
+  pool.index = kDevicePool;
   pool.kind = PoolKind::kVram;
   pool.name = device.name;
   pool.budget = device.budget;
   for (const auto& [id, model] : view.models) {
     if (model->vram) AddVram(*model, pool);
+    pool.double_resident_bytes += view.desk.DoubleResident(*model);
     if (model->planning) {
       const PlanCheck& check = model->planning->check();
       snapshot.planning.push_back({.model = id,

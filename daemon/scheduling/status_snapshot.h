@@ -43,6 +43,7 @@ struct SizeClassSnapshot {
   uint32_t free = 0;
   uint32_t reserved = 0;  // of those resident or loading: held by calls under way
   uint32_t pinned = 0;    // of those resident or loading: pinned by an operator
+  uint32_t leased = 0;    // of those resident: leased by sessions
   uint64_t hits = 0;      // per (request, expert)
   uint64_t in_flight_hits = 0;
   uint64_t misses = 0;
@@ -62,6 +63,7 @@ struct PoolSnapshot {
   uint64_t failed_copies = 0;    // their experts stayed in RAM
   uint64_t written_back = 0;     // experts that left VRAM for RAM
   uint64_t dropped_victims = 0;  // experts that left VRAM; the drive has them
+  Bytes double_resident_bytes;   // records that are in RAM too
 };
 
 // How a model's layers are planned, where there is a device.

@@ -7,12 +7,6 @@
 #include <utility>
 
 namespace moetier {
-namespace {
-
-Error Invalid(Reason reason, std::string message) {
-  return {ErrorCode::kInvalidArgument, reason, std::move(message)};
-}
-
 Result<const LayerGeometry*> FindLayer(uint32_t layer, const ModelGeometry& geometry,
                                        FaultPlace& place) {
   const auto found = std::ranges::lower_bound(
@@ -28,6 +22,12 @@ Result<const LayerGeometry*> FindLayer(uint32_t layer, const ModelGeometry& geom
       fmt::format("layer = {}: {} has experts in {} layers from blk.{} to blk.{}, and not there",
                   layer, geometry.name, geometry.layers.size(), Raw(geometry.layers.front().layer),
                   Raw(geometry.layers.back().layer))};
+}
+
+namespace {
+
+Error Invalid(Reason reason, std::string message) {
+  return {ErrorCode::kInvalidArgument, reason, std::move(message)};
 }
 
 // Marks each id of a row once; the message of a refusal names row, pick and value.
@@ -91,16 +91,17 @@ Status CheckShape(const LayerRequestView& request, const LayerGeometry& layer,
 }
 
 // Both factors have passed CheckShape, so that the products stay far below 2^64.
-Status CheckLengths(const LayerRequestView& request, uint32_t hidden, FaultPlace& place) {
+Status CheckPickCount(const LayerRequestView& request, const char* field, size_t size,
+                      FaultPlace& place) {
   const uint64_t picks = uint64_t{request.rows} * request.top_k;
-  const auto check_picks = [&](const char* field, size_t size) -> Status {
-    if (size == picks) return Ok{};
-    place.field = field;
-    return Invalid(Reason::kBadShape, fmt::format("{}: {} values, not rows * top_k = {} * {} = {}",
-                                                  field, size, request.rows, request.top_k, picks));
-  };
-  RETURN_IF_ERROR(check_picks("experts", request.experts.size()));
-  RETURN_IF_ERROR(check_picks("weights", request.weights.size()));
+  if (size == picks) return Ok{};
+  place.field = field;
+  return Invalid(Reason::kBadShape, fmt::format("{}: {} values, not rows * top_k = {} * {} = {}",
+                                                field, size, request.rows, request.top_k, picks));
+}
+
+// After CheckShape.
+Status CheckHiddenBytes(const LayerRequestView& request, uint32_t hidden, FaultPlace& place) {
   const std::optional<uint32_t> width = BytesPerValue(static_cast<HiddenType>(request.hidden_type));
   if (!width) {
     place.field = "hidden_type";
@@ -130,28 +131,52 @@ Status CheckFinite(std::span<const float> values, uint32_t columns, const char* 
                                                  field, row, *at % columns, values[*at]));
 }
 
-}  // namespace
+Result<const LayerGeometry*> FindComputable(uint32_t layer, const ModelGeometry& geometry,
+                                            FaultPlace& place) {
+  ASSIGN_OR_RETURN(const LayerGeometry* found, FindLayer(layer, geometry, place));
+  if (found->compute) return found;
+  place.field = "layer";
+  return Error{ErrorCode::kFailedPrecondition, Reason::kNoKernel,
+               fmt::format("layer = {}: its weight type has no kernel here; it can be held and "
+                           "leased, not computed",
+                           layer)};
+}
 
-Result<LayerCall> CheckLayerRequest(const LayerRequestView& request, const ModelGeometry& geometry,
-                                    const RequestLimits& limits, TimePoint received,
-                                    FaultPlace& place) {
-  ASSIGN_OR_RETURN(const LayerGeometry* layer, FindLayer(request.layer, geometry, place));
-  if (!layer->compute) {
-    place.field = "layer";
-    return Error{ErrorCode::kFailedPrecondition, Reason::kNoKernel,
-                 fmt::format("layer = {}: its weight type has no kernel here; it can be held and "
-                             "leased, not computed",
-                             request.layer)};
-  }
-  RETURN_IF_ERROR(CheckShape(request, *layer, limits, place));
-  RETURN_IF_ERROR(CheckLengths(request, geometry.hidden, place));
-
-  ExpertIdCheck ids(*layer);
+// After CheckPickCount.
+Status CheckPicks(const LayerRequestView& request, const LayerGeometry& layer, FaultPlace& place) {
+  ExpertIdCheck ids(layer);
   for (uint32_t row = 0; row < request.rows; ++row) {
     const std::span<const uint32_t> picks =
         request.experts.subspan(size_t{row} * request.top_k, request.top_k);
     RETURN_IF_ERROR(ids.CheckRow(row, picks, place));
   }
+  return Ok{};
+}
+
+}  // namespace
+
+Result<std::vector<ExpertIndex>> CheckRoutes(const LayerRequestView& request,
+                                             const ModelGeometry& geometry,
+                                             const RequestLimits& limits, FaultPlace& place) {
+  ASSIGN_OR_RETURN(const LayerGeometry* layer, FindComputable(request.layer, geometry, place));
+  RETURN_IF_ERROR(CheckShape(request, *layer, limits, place));
+  RETURN_IF_ERROR(CheckPickCount(request, "experts", request.experts.size(), place));
+  RETURN_IF_ERROR(CheckPicks(request, *layer, place));
+  std::vector<ExpertIndex> picks;
+  picks.reserve(request.experts.size());
+  for (const uint32_t id : request.experts) picks.push_back(static_cast<ExpertIndex>(id));
+  return picks;
+}
+
+Result<LayerCall> CheckLayerRequest(const LayerRequestView& request, const ModelGeometry& geometry,
+                                    const RequestLimits& limits, TimePoint received,
+                                    FaultPlace& place) {
+  ASSIGN_OR_RETURN(const LayerGeometry* layer, FindComputable(request.layer, geometry, place));
+  RETURN_IF_ERROR(CheckShape(request, *layer, limits, place));
+  RETURN_IF_ERROR(CheckPickCount(request, "experts", request.experts.size(), place));
+  RETURN_IF_ERROR(CheckPickCount(request, "weights", request.weights.size(), place));
+  RETURN_IF_ERROR(CheckHiddenBytes(request, geometry.hidden, place));
+  RETURN_IF_ERROR(CheckPicks(request, *layer, place));
 
   LayerCall call;
   call.layer = layer->layer;

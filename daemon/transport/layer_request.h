@@ -42,11 +42,15 @@ struct LayerRequestView {
   const std::byte* hidden = nullptr;
   uint64_t hidden_bytes = 0;  // as the client has it; nothing is read unless they are what follows
                               // from rows, type and geometry
-  std::span<const uint32_t> experts;
-  std::span<const float> weights;
+  std::span<const uint32_t> experts = {};
+  std::span<const float> weights = {};
   uint32_t timeout_us = 0;
   uint32_t forced_lane = 0;
 };
+
+// kNotFound, kUnknownLayer for a block without experts.
+Result<const LayerGeometry*> FindLayer(uint32_t layer, const ModelGeometry& geometry,
+                                       FaultPlace& place);
 
 // Turns a layer message into a call, or says what is wrong with it: kInvalidArgument (kNotFound for
 // a layer without experts, kFailedPrecondition kNoKernel for one that cannot be computed), with
@@ -55,6 +59,12 @@ struct LayerRequestView {
 Result<LayerCall> CheckLayerRequest(const LayerRequestView& request, const ModelGeometry& geometry,
                                     const RequestLimits& limits, TimePoint received,
                                     FaultPlace& place);
+
+// The picks [rows, top_k] of a layer message without its hidden rows, as CheckLayerRequest checks
+// them.
+Result<std::vector<ExpertIndex>> CheckRoutes(const LayerRequestView& request,
+                                             const ModelGeometry& geometry,
+                                             const RequestLimits& limits, FaultPlace& place);
 
 // The experts of one layer as an operator names them: none means all of them. kInvalidArgument,
 // kBadExpertId or kDuplicateExpert; kNotFound, kUnknownLayer.

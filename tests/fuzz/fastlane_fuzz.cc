@@ -1,5 +1,5 @@
-// Any bytes as a HELLO, and any words as a slot's request and sections: they are refused, or become
-// a call whose promises hold. The first byte chooses: even a HELLO, odd a slot.
+// Any bytes as a first message, and any words as a slot's request and sections: they are refused,
+// or become a call whose promises hold. The first byte chooses: even a message, odd a slot.
 
 #include <algorithm>
 #include <cmath>
@@ -37,12 +37,17 @@ class CheckingSink final : public CallSink {
   }
 };
 
-void TryHello(std::span<const uint8_t> bytes) {
-  const Result<Hello> hello = ParseHello(std::as_bytes(bytes));
-  if (!hello) {
-    MOE_CHECK(MakeRefuse(hello.error()).text[0] != '\0', "a refusal says why");
+void TryMessage(std::span<const uint8_t> bytes) {
+  const Result<FirstMessage> first = ParseFirstMessage(std::as_bytes(bytes));
+  if (!first) {
+    MOE_CHECK(MakeRefuse(first.error()).text[0] != '\0', "a refusal says why");
     return;
   }
+  if (const auto* map = std::get_if<MapRequest>(&*first)) {
+    MOE_CHECK(map->token.size() == MOETIER_WIRE_TOKEN, "a token of {}", map->token.size());
+    return;
+  }
+  const auto* hello = std::get_if<Hello>(&*first);
   MOE_CHECK(hello->file_count <= MOETIER_WIRE_MAX_FILES, "{} files", hello->file_count);
   MOE_CHECK(hello->client.size() <= 64 && hello->model.size() <= 72, "names");
 }
@@ -77,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::span<const uint8_t> bytes(data + 1, size - 1);
   if (data[0] % 2 == 0) {
-    moetier::TryHello(bytes);
+    moetier::TryMessage(bytes);
   } else {
     moetier::TrySlot(bytes);
   }

@@ -339,6 +339,21 @@ class RetiredSlotUsed final : public LedgerPort {
   }
 };
 
+// Every fourth eviction is kept to itself.
+class VictimNotTold final : public LedgerPort {
+ public:
+  using LedgerPort::LedgerPort;
+  void Step(SizeClass size_class, const LedgerEvent& event, CommandList& out) override {
+    LedgerPort::Step(size_class, event, out);
+    std::erase_if(out, [this](const LedgerCommand& command) {
+      return std::holds_alternative<KeyEvicted>(command) && ++evictions_ % 4 == 0;
+    });
+  }
+
+ private:
+  uint64_t evictions_ = 0;
+};
+
 }  // namespace
 
 std::string_view CanaryName(Canary canary) {
@@ -377,6 +392,8 @@ std::string_view CanaryName(Canary canary) {
       return "copied slot reused";
     case Canary::kRetiredSlotUsed:
       return "retired slot used";
+    case Canary::kVictimNotTold:
+      return "victim not told";
   }
   return "unknown";
 }
@@ -418,6 +435,8 @@ std::unique_ptr<LedgerPort> MakePort(Canary canary,
       return std::make_unique<CopiedSlotReused>(std::move(ledgers));
     case Canary::kRetiredSlotUsed:
       return std::make_unique<RetiredSlotUsed>(std::move(ledgers));
+    case Canary::kVictimNotTold:
+      return std::make_unique<VictimNotTold>(std::move(ledgers));
   }
   return std::make_unique<LedgerPort>(std::move(ledgers));
 }

@@ -28,6 +28,7 @@ enum class Canary : uint8_t {
   kPromotionLost,
   kCopiedSlotReused,
   kRetiredSlotUsed,
+  kVictimNotTold,
 };
 
 inline constexpr Canary kAllCanaries[] = {
@@ -47,6 +48,7 @@ inline constexpr Canary kAllCanaries[] = {
     Canary::kPromotionLost,
     Canary::kCopiedSlotReused,
     Canary::kRetiredSlotUsed,
+    Canary::kVictimNotTold,
 };
 
 std::string_view CanaryName(Canary canary);

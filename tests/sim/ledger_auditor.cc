@@ -26,6 +26,7 @@ void LedgerAuditor::Started(SizeClass size_class, const StartRead& start) {
   if (retired_.contains({size_class, slot})) {
     Report(fmt::format("slot {} is to be read into and has no memory any more", Raw(slot)));
   }
+  CheckVictimTold(size_class, slot);
   if (start.urgency == Urgency::kPrefetch) CheckStartedPrefetch(size_class, start);
   for (const FakeReader::Read& read : reader_.in_flight()) {
     if (read.size_class != size_class || read.ticket.slot != slot) continue;
@@ -60,7 +61,36 @@ bool LedgerAuditor::Lacks(const WaveRecord& wave) const {
   return false;
 }
 
+// Whoever knows that a key is in the slot hears that it has gone before the slot is used again.
+void LedgerAuditor::CheckVictimTold(SizeClass size_class, SlotIndex slot) {
+  const auto told = told_ready_.find({size_class, slot});
+  if (told == told_ready_.end()) return;
+  Report(fmt::format("slot {} is used again, and nobody was told that {} has left it", Raw(slot),
+                     ToString(told->second)));
+}
+
+void LedgerAuditor::Evicted(SizeClass size_class, const KeyEvicted& evicted) {
+  const SlotIndex slot = evicted.slot;
+  told_ready_.erase({size_class, slot});
+  const auto [before, first] = told_evicted_.try_emplace({size_class, slot}, evicted.generation);
+  if (!first && before->second >= evicted.generation) {
+    Report(fmt::format("{} leaves slot {} twice", ToString(evicted.key), Raw(slot)));
+  }
+  before->second = evicted.generation;
+  const Stamp& stamp = reader_.Memory(size_class, slot);
+  if (!stamp.whole || stamp.key != evicted.key) {
+    Report(fmt::format("{} leaves slot {}, which has {} bytes of {}", ToString(evicted.key),
+                       Raw(slot), stamp.whole ? "the" : "not all", ToString(stamp.key)));
+  }
+  const auto copies = copies_[size_class].equal_range(evicted.key);
+  if (copies.first != copies.second) {
+    Report(fmt::format("{} leaves slot {}, which is leased or copied", ToString(evicted.key),
+                       Raw(slot)));
+  }
+}
+
 void LedgerAuditor::Retired(SizeClass size_class, SlotIndex slot) {
+  CheckVictimTold(size_class, slot);
   if (!retired_.emplace(size_class, slot).second) {
     Report(fmt::format("slot {} retires twice", Raw(slot)));
   }
@@ -93,6 +123,7 @@ void LedgerAuditor::Answered(const KeyReady& ready) {
   WaveRecord* wave = Answerable(ready.wave, ready.index);
   if (wave == nullptr) return;
   wave->answers[ready.index] = {Answer::kReady, ready.slot};
+  told_ready_[{wave->size_class, ready.slot}] = wave->keys[ready.index];
 }
 
 void LedgerAuditor::Answered(const KeyFailed& failed) {

@@ -58,6 +58,7 @@ class LedgerAuditor {
 
   // Commands of the step, one by one, before they are obeyed.
   void Started(SizeClass size_class, const StartRead& start);
+  void Evicted(SizeClass size_class, const KeyEvicted& evicted);
   void Retired(SizeClass size_class, SlotIndex slot);
   void Answered(const KeyReady& ready);
   void Answered(const KeyFailed& failed);
@@ -77,6 +78,7 @@ class LedgerAuditor {
   // The wave, if the answer may be: known, in range, not answered before.
   WaveRecord* Answerable(WaveId wave, uint32_t index);
   void CheckStartedPrefetch(SizeClass size_class, const StartRead& start);
+  void CheckVictimTold(SizeClass size_class, SlotIndex slot);
   void CheckUsedBytes(SizeClass size_class);
   void CheckCopiedBytes(SizeClass size_class);
   void CheckOrder(SizeClass size_class);
@@ -95,6 +97,10 @@ class LedgerAuditor {
   Waves waves_;
   std::map<SizeClass, std::multimap<ExpertKey, SlotIndex>> copies_;  // under way
   std::set<std::pair<SizeClass, SlotIndex>> retired_;
+  // Who was told that the slot is theirs, and not yet that it is no more.
+  std::map<std::pair<SizeClass, SlotIndex>, ExpertKey> told_ready_;
+  // The newest read into each slot whose bytes were evicted.
+  std::map<std::pair<SizeClass, SlotIndex>, uint32_t> told_evicted_;
   std::set<ExpertKey> failed_;           // keys that failed once at least
   std::optional<ExpertKey> guessed_;     // in this step
   std::optional<WaveId> last_answered_;  // of this step, the newest wave

@@ -76,7 +76,11 @@ void LedgerWorld::PlayOneEvent() {
   if (choice < 66) return GuessSome();
   if (choice < 69) return StopGuessingSome();
   if (choice < 74) return BeginCopy();
-  if (choice < 79) return EndCopy();
+  if (choice < 79) {
+    if (!copies_.empty()) EndCopy(random_.Below(static_cast<uint32_t>(copies_.size())));
+    return;
+  }
+  if (choice < 80) return TouchSome();
   if (choice < 81) return DropSome();
   if (choice < 83) return Shrink();
   if (choice < 85) return Grow();
@@ -196,19 +200,35 @@ void LedgerWorld::BeginCopy() {
   const SlotIndex slot{random_.Below(limits_[Raw(size_class)].slots)};
   const ResidencyLedger::SlotView view = port_->ledger(size_class).View(slot);
   if (view.state != SlotState::kResident) return;
-  copies_.push_back({.size_class = size_class, .key = view.key});
-  auditor_->CopyBegan(size_class, view.key, slot);
-  Step(size_class, HoldKey{.key = view.key});
+  ClassLimits& limits = limits_[Raw(size_class)];
+  Copy copy{.size_class = size_class, .key = view.key};
+  if (random_.Percent(50)) {
+    const ResidencyLedger& ledger = port_->ledger(size_class);
+    const bool room = limits.held < limits.most_held &&
+                      limits.held + 1 + ledger.LargestWaiting() <= ledger.slot_count();
+    if (!room) return;
+    copy.tenure = Tenure::kHeld;
+    ++limits.held;
+  }
+  copies_.push_back(copy);
+  auditor_->CopyBegan(size_class, copy.key, slot);
+  Step(size_class, HoldKey{.key = copy.key, .tenure = copy.tenure});
 }
 
-void LedgerWorld::EndCopy() {
-  if (copies_.empty()) return;
-  const size_t chosen = random_.Below(static_cast<uint32_t>(copies_.size()));
+void LedgerWorld::EndCopy(size_t chosen) {
   const Copy copy = copies_[chosen];
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  if (copy.tenure == Tenure::kHeld) --limits_[Raw(copy.size_class)].held;
   if (random_.Percent(60)) Step(copy.size_class, DropKey{.key = copy.key});
   auditor_->CopyEnded(copy.size_class, copy.key);
-  Step(copy.size_class, UnholdKey{.key = copy.key});
+  Step(copy.size_class, UnholdKey{.key = copy.key, .tenure = copy.tenure});
+}
+
+void LedgerWorld::TouchSome() {
+  const SizeClass size_class{static_cast<uint8_t>(random_.Below(kSimClasses))};
+  const std::vector<ExpertKey> keys = ChooseKeys(limits_[Raw(size_class)], 1);
+  const Admission admission = random_.Percent(25) ? Admission::kCold : Admission::kHot;
+  Step(size_class, Touch{.keys = keys, .admission = admission});
 }
 
 void LedgerWorld::DropSome() {
@@ -246,7 +266,10 @@ void LedgerWorld::Grow() {
 }
 
 void LedgerWorld::ComeToRest() {
-  while (!copies_.empty() && !auditor_->breach()) EndCopy();
+  // Leases may stay: no wave waits for their slots.
+  for (size_t i = copies_.size(); i > 0 && !auditor_->breach(); --i) {
+    if (copies_[i - 1].tenure == Tenure::kCall) EndCopy(i - 1);
+  }
   const bool clients_stay = random_.Percent(50);
   if (!clients_stay) {
     for (uint32_t client = 0; client < clients_; ++client) EndSession(client);
@@ -270,6 +293,7 @@ void LedgerWorld::ComeToRest() {
                                  wave.unanswered, wave.keys.size()));
   }
   for (uint32_t client = 0; client < clients_; ++client) EndSession(client);
+  while (!copies_.empty() && !auditor_->breach()) EndCopy(copies_.size() - 1);
   while (!reader_->in_flight().empty() && !auditor_->breach()) AdvanceReader({});
   for (size_t i = 0; i < kSimClasses; ++i) {
     auditor_->CheckAtRest(port_->ledger(SizeClass{static_cast<uint8_t>(i)}));
@@ -311,6 +335,8 @@ void LedgerWorld::Obey(SizeClass size_class, const LedgerCommand& command) {
       return auditor_->Report(fmt::format("slot {} is ready and there is none", Raw(ready->slot)));
     }
     auditor_->Answered(*ready);
+  } else if (const auto* evicted = std::get_if<KeyEvicted>(&command)) {
+    auditor_->Evicted(size_class, *evicted);
   } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
     auditor_->Retired(size_class, retired->slot);
     reader_->Forget(size_class, retired->slot);

@@ -28,16 +28,18 @@ class LedgerWorld {
   [[nodiscard]] uint64_t steps() const { return steps_; }
 
  private:
+  // Holds a resident expert: Tenure::kCall for a copy to another tier, kHeld for a lease.
   struct Copy {
     SizeClass size_class{};
     ExpertKey key;
+    Tenure tenure = Tenure::kCall;
   };
   // What one size class of this world allows, so that progress is always possible.
   struct ClassLimits {
     std::vector<ExpertKey> keys;
     uint32_t slots = 0;  // all of them, retired or not
     uint32_t largest_wave = 0;
-    uint32_t most_held = 0;  // keys of held waves; the limit less the largest wave
+    uint32_t most_held = 0;  // keys of held waves and leases; the limit less the largest wave
     uint32_t held = 0;
   };
 
@@ -52,9 +54,10 @@ class LedgerWorld {
   void LiftSome();
   void GuessSome();
   void StopGuessingSome();
-  // Another tier copies a resident expert, and may have it in the end.
+  // Another tier copies a resident expert, and may have it in the end; or a client leases it.
   void BeginCopy();
-  void EndCopy();
+  void EndCopy(size_t chosen);
+  void TouchSome();
   void DropSome();
   void Shrink();
   void Grow();
@@ -75,7 +78,7 @@ class LedgerWorld {
   std::unique_ptr<LedgerAuditor> auditor_;
   uint32_t clients_ = 1;
   std::map<WaveId, uint32_t> owner_;  // client of each wave that is not released
-  std::vector<Copy> copies_;          // under way, to another tier
+  std::vector<Copy> copies_;          // under way, to another tier, and leases
   std::vector<FakeReader::Completion> past_;
   CommandList commands_;
   uint64_t last_wave_ = 0;

@@ -352,6 +352,7 @@ Status FakeDaemonCore::AddCallSource(CallSource& /*source*/) {
 void FakeDaemonCore::RemoveCallSource(CallSource& /*source*/) {}
 
 void FakeDaemonCore::SessionEnded(SessionId session) {
+  residency_.EndSession(session);
   const MutexLock lock(mu_);
   ended_.push_back(session);
   for (Held& held : held_) {
@@ -364,6 +365,7 @@ void FakeDaemonCore::SessionEnded(SessionId session) {
 }
 
 void FakeDaemonCore::Drain(TimePoint /*deadline*/) {
+  residency_.DrainAll();
   const MutexLock lock(mu_);
   draining_ = true;
   changed_.notify_all();

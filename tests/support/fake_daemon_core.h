@@ -14,6 +14,7 @@
 
 #include "base/mutex.h"
 #include "daemon/scheduling/daemon_core.h"
+#include "tests/support/fake_residency.h"
 #include "tests/support/small_model.h"
 
 namespace moetier {
@@ -71,6 +72,7 @@ class FakeDaemonCore final : public DaemonCore {
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
   Result<Bytes> SetBudget(ModelId model, Bytes bytes,
                           std::optional<std::chrono::seconds> hold) override;
+  FakeResidency& residency() override { return residency_; }
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   void AddRouteTap(std::shared_ptr<RouteTap> tap) override;
   // It has no executor that could look at one.
@@ -94,6 +96,7 @@ class FakeDaemonCore final : public DaemonCore {
   void Loop();
 
   StatusSnapshot snapshot_;
+  FakeResidency residency_;
   mutable Mutex mu_;
   ConditionVariable changed_;
   bool hold_ GUARDED_BY(mu_) = false;

@@ -49,8 +49,17 @@ void LedgerScript::End(const Ticket& ticket, ReadEnded::Why why) {
 }
 
 void LedgerScript::Lift(uint32_t key) { Step(LiftQuarantine{.key = TestKey(key)}); }
-void LedgerScript::Hold(uint32_t key) { Step(HoldKey{.key = TestKey(key)}); }
-void LedgerScript::Unhold(uint32_t key) { Step(UnholdKey{.key = TestKey(key)}); }
+void LedgerScript::Hold(uint32_t key, Tenure tenure) {
+  Step(HoldKey{.key = TestKey(key), .tenure = tenure});
+}
+void LedgerScript::Unhold(uint32_t key, Tenure tenure) {
+  Step(UnholdKey{.key = TestKey(key), .tenure = tenure});
+}
+void LedgerScript::Touch(const std::vector<uint32_t>& keys, Admission admission) {
+  std::vector<ExpertKey> names;
+  for (const uint32_t key : keys) names.push_back(TestKey(key));
+  Step(moetier::Touch{.keys = names, .admission = admission});
+}
 void LedgerScript::Drop(uint32_t key) { Step(DropKey{.key = TestKey(key)}); }
 
 void LedgerScript::Guess(uint32_t key, PrefetchRoom room) {
@@ -115,6 +124,8 @@ void LedgerScript::Step(const LedgerEvent& event) {
     } else if (const auto* ready = std::get_if<KeyReady>(&command)) {
       const bool first = ready_.emplace(std::pair(ready->wave, ready->index), *ready).second;
       MOE_CHECK(first, "wave {} key {} is ready twice", Raw(ready->wave), ready->index);
+    } else if (const auto* evicted = std::get_if<KeyEvicted>(&command)) {
+      evicted_.push_back(*evicted);
     } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
       retired_.push_back(retired->slot);
     } else {

@@ -46,8 +46,9 @@ class LedgerScript {
   void Restore(SlotIndex first, uint32_t count);
   void Guess(uint32_t key, PrefetchRoom room = PrefetchRoom::kEvict);
   void StopGuessing(uint32_t key);
-  void Hold(uint32_t key);
-  void Unhold(uint32_t key);
+  void Hold(uint32_t key, Tenure tenure = Tenure::kCall);
+  void Unhold(uint32_t key, Tenure tenure = Tenure::kCall);
+  void Touch(const std::vector<uint32_t>& keys, Admission admission = Admission::kHot);
   void Drop(uint32_t key);
 
   // Reserves the key alone, lands it if it has to be read, and releases it: one use.
@@ -65,6 +66,8 @@ class LedgerScript {
   [[nodiscard]] bool IsResident(uint32_t key) const;
   // In the order of their retirement, restored or not.
   [[nodiscard]] const std::vector<SlotIndex>& retired() const { return retired_; }
+  // In the order of their eviction.
+  [[nodiscard]] const std::vector<KeyEvicted>& evicted() const { return evicted_; }
   [[nodiscard]] LedgerCounts counts() const { return ledger_->counts(); }
   [[nodiscard]] ResidencyLedger& ledger() { return *ledger_; }
 
@@ -79,6 +82,7 @@ class LedgerScript {
   std::vector<Ticket> promoted_;
   std::vector<Ticket> cancelled_;
   std::vector<SlotIndex> retired_;
+  std::vector<KeyEvicted> evicted_;
   std::map<std::pair<WaveId, uint32_t>, KeyReady> ready_;
   std::vector<std::pair<WaveId, uint32_t>> failed_;
 };

@@ -24,8 +24,10 @@ v1::Reason ReasonOf(const grpc::Status& status) {
   return fault ? fault->reason() : v1::REASON_UNSPECIFIED;
 }
 
-RpcFixture::RpcFixture(RpcServer::Options options, RpcDoor::Options door)
+RpcFixture::RpcFixture(RpcServer::Options options, RpcDoor::Options door,
+                       const std::function<void(FakeDaemonCore&)>& prepare)
     : socket_path(folder.path() + "/run/socket") {
+  if (prepare) prepare(core);
   door.socket.path = socket_path;
   auto opened = RpcDoor::Open(door);
   MOE_CHECK(opened.has_value(), "{}", opened.error().message);

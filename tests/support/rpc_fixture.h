@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/logger.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,7 +21,9 @@ namespace moetier {
 
 // A real server on a Unix socket in a temporary folder, over a fake core.
 struct RpcFixture {
-  explicit RpcFixture(RpcServer::Options options = DefaultOptions(), RpcDoor::Options door = {});
+  // `prepare` sets up the core before the server starts.
+  explicit RpcFixture(RpcServer::Options options = DefaultOptions(), RpcDoor::Options door = {},
+                      const std::function<void(FakeDaemonCore&)>& prepare = {});
 
   // max_rows 8192, max_in_flight 4, messages up to 1 MiB, 4 sessions of 4 streams.
   static RpcServer::Options DefaultOptions();

@@ -47,6 +47,8 @@ ARROWS = {
                         "daemon/transport", "moetier"},
     "daemon/ctl": {"base", "kernels", "registry", "tiers", "config", "daemon/rpc", "moetier"},
     "adapters/llama_cpp": {"base", "kernels"},
+    # The example reads recorded rows as moetierctl does.
+    "adapters/cpp": {"base", "kernels", "moetier", "daemon/ctl"},
     # The composition root knows everything but the tool.
     "daemon": {"base", "kernels", "registry", "tiers", "config", "daemon/scheduling",
                "daemon/transport", "daemon/fastlane", "daemon/rpc", "moetier"},
@@ -59,11 +61,12 @@ RESTRICTED_HEADERS = (
     (re.compile(r"yaml-cpp/"), ("config/config_yaml.cc",),
      "only config/config_yaml.cc includes yaml-cpp"),
     (re.compile(r"(grpcpp|grpc|google/protobuf)/"),
-     ("daemon/rpc/", "daemon/ctl/", "daemon/main", "proto/", "tests/"),
-     "gRPC and protobuf are seen only by daemon/rpc, daemon/ctl and main"),
-    (re.compile(r"moetier/v1/"), ("daemon/rpc/", "daemon/ctl/", "daemon/main", "proto/", "tests/"),
-     "generated messages are seen only by daemon/rpc, daemon/ctl and main"),
-    (re.compile(r"CLI/"), ("daemon/ctl/", "daemon/main", "tests/"),
+     ("adapters/cpp/", "daemon/rpc/", "daemon/ctl/", "daemon/main", "proto/", "tests/"),
+     "gRPC and protobuf are seen only by daemon/rpc, clients and main"),
+    (re.compile(r"moetier/v1/"),
+     ("adapters/cpp/", "daemon/rpc/", "daemon/ctl/", "daemon/main", "proto/", "tests/"),
+     "generated messages are seen only by daemon/rpc, clients and main"),
+    (re.compile(r"CLI/"), ("adapters/cpp/", "daemon/ctl/", "daemon/main", "tests/"),
      "command lines are parsed by the programs only"),
 )
 

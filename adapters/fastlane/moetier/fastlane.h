@@ -142,6 +142,35 @@ MOETIER_FASTLANE_API moetier_status moetier_lane_wait(moetier_lane* lane, uint64
 /* How long a wait spins before it sleeps; 0 = sleep at once. The default is 50. */
 MOETIER_FASTLANE_API void moetier_lane_set_spin(moetier_lane* lane, uint32_t spin_us);
 
+/* For engines with kernels of their own: the memory that a session's model has in a pool, mapped
+ * to read. The session is one of gRPC (moetier.v1.Experts.Attach), where the leases are taken too
+ * (Residency.Acquire): a lease's `offset` and `bytes` lie in this memory, and only bytes under a
+ * lease stay what they are. */
+typedef struct moetier_map {
+  uint32_t size;        /* sizeof(moetier_map) */
+  const char* socket;   /* of the daemon, as moetier_attach.socket */
+  uint64_t session;     /* Grant.session */
+  const uint8_t* token; /* Grant.token */
+  uint32_t token_bytes; /* of it: 16 */
+  uint32_t pool;        /* Pool.index; 0 is RAM */
+} moetier_map;
+
+typedef struct moetier_arena {
+  const void* memory; /* NULL: none. At a multiple of 4096 */
+  uint64_t bytes;
+  uint64_t fingerprint; /* of the model */
+  uint32_t pool;
+} moetier_arena;
+
+/* Maps it once for all leases of the session; `timeout_us` bounds the call, 0 = none.
+ * MOETIER_REFUSED says why the daemon gave none: its memory is not shared (memory.arena), the pool
+ * is a device's, the session has ended. Writing to the memory ends the process with SIGSEGV. */
+MOETIER_FASTLANE_API moetier_status moetier_map_arena(const moetier_map* map, uint64_t timeout_us,
+                                                      moetier_arena* arena, moetier_error* error);
+/* The mapping outlives its session, and holds the daemon's memory until it is unmapped. A memory of
+ * NULL, or NULL, does nothing. */
+MOETIER_FASTLANE_API void moetier_unmap_arena(moetier_arena* arena);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,12 +1,17 @@
 #ifndef MOETIER_PROTO_FASTLANE_MOETIER_FASTLANE_WIRE_H_
 #define MOETIER_PROTO_FASTLANE_MOETIER_FASTLANE_WIRE_H_
 
-/* The fast lane's wire: the three messages of its handshake and the page that daemon and client
- * then share. Fixed-size structs of the host's byte order, for both ends; no dependency.
+/* The fast lane's wire: the messages of its handshake and the page that daemon and client then
+ * share. Fixed-size structs of the host's byte order, for both ends; no dependency.
  *
  * Handshake, on a SOCK_SEQPACKET Unix socket, one message each: the client sends HELLO, with
  * `file_count` descriptors of its model files; the daemon answers GRANT, with the page's memfd and
  * the doorbell (an eventfd), or REFUSE. The socket then carries nothing: its end is the session's.
+ *
+ * A client that has a session over gRPC may send MAP in the place of HELLO, to read the experts
+ * that it leases there: the daemon answers ARENA, with a memfd that can be mapped to read, or
+ * REFUSE, and hangs up. The memory is sealed: it neither changes its size nor can be written
+ * through the descriptor. Only bytes under a lease stay what they are.
  *
  * A call: the client takes an idle slot, writes the request and its sections, then the next
  * sequence number into `submitted` (release), then adds one to the page's `submissions`, then looks
@@ -18,8 +23,8 @@
  *
  * Versions: another major is refused. A minor only adds at the ends of messages or in reserved
  * places; a message says its size, and what is beyond the known size is ignored. 1.1 added the
- * grant's activation. Text is zero-terminated UTF-8. tests/unit/fastlane/wire_test.cc pins every
- * offset.
+ * grant's activation; 1.2 MAP and ARENA, which an older daemon refuses as no HELLO. Text is
+ * zero-terminated UTF-8. tests/unit/fastlane/wire_test.cc pins every offset.
  */
 
 #include <stddef.h>
@@ -27,12 +32,18 @@
 
 #define MOETIER_WIRE_MAGIC 0x4c46544du /* "MTFL" */
 #define MOETIER_WIRE_MAJOR 1
-#define MOETIER_WIRE_MINOR 1
+#define MOETIER_WIRE_MINOR 2
 #define MOETIER_WIRE_MAX_FILES 64       /* descriptors in a HELLO */
 #define MOETIER_WIRE_MAX_MESSAGE 4096   /* bytes; longer messages are refused */
 #define MOETIER_WIRE_SOCKET ".fastlane" /* after the path of the gRPC socket */
 
-enum moetier_wire_kind { MOETIER_WIRE_HELLO = 1, MOETIER_WIRE_GRANT = 2, MOETIER_WIRE_REFUSE = 3 };
+enum moetier_wire_kind {
+  MOETIER_WIRE_HELLO = 1,
+  MOETIER_WIRE_GRANT = 2,
+  MOETIER_WIRE_REFUSE = 3,
+  MOETIER_WIRE_MAP = 4,
+  MOETIER_WIRE_ARENA = 5
+};
 
 typedef struct moetier_wire_head {
   uint32_t magic;
@@ -91,6 +102,24 @@ typedef struct moetier_wire_refuse {
   uint32_t reason; /* moetier.v1.Reason */
   char text[512];
 } moetier_wire_refuse;
+
+#define MOETIER_WIRE_TOKEN 16 /* bytes */
+
+typedef struct moetier_wire_map {
+  moetier_wire_head head;
+  uint64_t session;                  /* moetier.v1.Grant.session */
+  uint8_t token[MOETIER_WIRE_TOKEN]; /* moetier.v1.Grant.token */
+  uint32_t pool;                     /* moetier.v1.Pool.index */
+  uint32_t reserved;
+} moetier_wire_map;
+
+typedef struct moetier_wire_arena {
+  moetier_wire_head head;
+  uint64_t fingerprint; /* of the session's model, whose arena it is */
+  uint64_t bytes;       /* of the memfd, all that may be mapped */
+  uint32_t pool;
+  uint32_t reserved;
+} moetier_wire_arena;
 
 /* Start of the page. Each side writes lines of its own. */
 typedef struct moetier_wire_page {
@@ -162,6 +191,8 @@ MOETIER_WIRE_ASSERT(sizeof(moetier_wire_head) == 16);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_hello) == 176);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_grant) == 312);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_refuse) == 536);
+MOETIER_WIRE_ASSERT(sizeof(moetier_wire_map) == 48);
+MOETIER_WIRE_ASSERT(sizeof(moetier_wire_arena) == 40);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_page) == 192);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_request) == 128);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_reply) == 672);

@@ -131,7 +131,7 @@ cpu: {workers: 3, instruction_set: avx2, tune: false}
 nvme: {engine: preadv, mode: buffered, queue_depth: 7}
 prefetch: {enabled: false, router: false, hints: false, history: true, depth: 2, guesses: 5, in_flight: 3}
 memory: {arena: shared, huge_pages: false, lock: true}
-limits: {sessions: 1, max_rows: 2, max_in_flight: 3, max_message_bytes: 1MiB, queue: 5}
+limits: {sessions: 1, max_rows: 2, max_in_flight: 3, max_message_bytes: 1MiB, queue: 5, leased: 40%}
 fastlane: {enabled: false, max_sessions: 6, max_rows: 7, max_in_flight: 8, spin_us: 9, memory: 3MiB}
 log: {level: error}
 watchdog: false
@@ -175,7 +175,8 @@ watchdog: false
                                       .max_rows = 2,
                                       .max_in_flight = 3,
                                       .max_message_bytes = 1_MiB,
-                                      .queue = 5});
+                                      .queue = 5,
+                                      .leased = Percent{40}});
   CHECK(config.fast_lane == FastLaneConfig{.enabled = false,
                                            .max_sessions = 6,
                                            .max_rows = 7,
@@ -251,6 +252,17 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
       {"limits: {max_message_bytes: 1}",
        "f.yaml:1: limits.max_message_bytes: 1 B is out of range; allowed: 64.0 KiB to 1.00 GiB "
        "(units: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)"},
+      {"devices: [{kind: emulated, budget: 1GiB, name: cpu}]",
+       "f.yaml:1: devices[0].name: `cpu` is the host's own pool or lane; allowed: any other name: "
+       "1 "
+       "to 64 letters, digits, `.`, `_`, `-`"},
+      {"devices: [{kind: emulated, budget: 1GiB, name: ram0}]",
+       "f.yaml:1: devices[0].name: `ram0` is the host's own pool or lane; allowed: any other name: "
+       "1 "
+       "to 64 letters, digits, `.`, `_`, `-`"},
+      {"limits: {leased: 0}",
+       "f.yaml:1: limits.leased: `0` is not a memory budget; allowed: none, a size such as 12GiB, "
+       "or a share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
       {"log: {level: warn}",
        "f.yaml:1: log.level: `warn` is none of the choices; allowed: debug, "
        "info, warning, error"},
@@ -293,6 +305,9 @@ TEST_CASE("ParseConfig: a model's faults are named with its place in the list", 
        "share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
       {"  - {name: b, path: q, ram: 12GB/s}\n",
        "f.yaml:4: models.load[1].ram: `12GB/s` is not a memory budget; allowed: a size such as "
+       "12GiB, or a share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
+      {"  - {name: b, path: q, vram: 0}\n",
+       "f.yaml:4: models.load[1].vram: `0` is not a memory budget; allowed: none, a size such as "
        "12GiB, or a share of the model's expert bytes such as 25% (above 0%, at most 100%)"},
       {"  - {name: b, path: q, policy: fifo}\n",
        "f.yaml:4: models.load[1].policy: `fifo` is not an eviction policy; allowed: lru, clock, "

@@ -72,7 +72,7 @@ TEST_CASE("Fast lane: a HELLO that is none is refused with what is wrong", "[fas
   hello = RawLane::GoodHello();
   hello.head.major = 2;
   CHECK(Refused(fixture, hello).text ==
-        "HELLO: version 2.1; this daemon speaks 1.1: update the older of daemon and client");
+        "HELLO: version 2.2; this daemon speaks 1.2: update the older of daemon and client");
   hello = RawLane::GoodHello();
   hello.head.size = 9;
   const Refusal shape = Refused(fixture, hello);

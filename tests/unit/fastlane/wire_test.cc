@@ -13,7 +13,7 @@ namespace moetier {
 
 #define CHECK_OFFSET(type, field, offset) CHECK(offsetof(type, field) == (offset))
 
-TEST_CASE("Wire: the handshake's messages lie as version 1.1 has them", "[fastlane]") {
+TEST_CASE("Wire: the handshake's messages lie as version 1.2 has them", "[fastlane]") {
   CHECK(MOETIER_WIRE_MAGIC == 0x4c46544d);
   CHECK(MOETIER_WIRE_MAJOR == 1);
   CHECK(sizeof(moetier_wire_head) == 16);
@@ -51,9 +51,18 @@ TEST_CASE("Wire: the handshake's messages lie as version 1.1 has them", "[fastla
   CHECK_OFFSET(moetier_wire_refuse, code, 16);
   CHECK_OFFSET(moetier_wire_refuse, reason, 20);
   CHECK_OFFSET(moetier_wire_refuse, text, 24);
+  CHECK(sizeof(moetier_wire_map) == 48);
+  CHECK(MOETIER_WIRE_TOKEN == 16);
+  CHECK_OFFSET(moetier_wire_map, session, 16);
+  CHECK_OFFSET(moetier_wire_map, token, 24);
+  CHECK_OFFSET(moetier_wire_map, pool, 40);
+  CHECK(sizeof(moetier_wire_arena) == 40);
+  CHECK_OFFSET(moetier_wire_arena, fingerprint, 16);
+  CHECK_OFFSET(moetier_wire_arena, bytes, 24);
+  CHECK_OFFSET(moetier_wire_arena, pool, 32);
 }
 
-TEST_CASE("Wire: the page lies as version 1.1 has it, each side's words on lines of its own",
+TEST_CASE("Wire: the page lies as version 1.2 has it, each side's words on lines of its own",
           "[fastlane]") {
   CHECK(sizeof(moetier_wire_page) == 192);
   CHECK_OFFSET(moetier_wire_page, size, 4);

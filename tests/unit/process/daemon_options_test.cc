@@ -91,6 +91,15 @@ TEST_CASE("OddSettings: a root that is no directory is named", "[process]") {
   CHECK_THAT(odd[0], Catch::StartsWith("models.roots: " + folder.File("gone")));
 }
 
+TEST_CASE("OddSettings: shared memory that nobody can map is named", "[process]") {
+  DaemonConfig config;
+  config.memory.arena = ArenaKind::kShared;
+  CHECK(OddSettings(config).empty());
+  config.fast_lane.enabled = false;
+  REQUIRE(OddSettings(config).size() == 1);
+  CHECK_THAT(OddSettings(config)[0], Catch::StartsWith("memory.arena: shared"));
+}
+
 TEST_CASE("OpenFilesNeeded: counts all that clients can make the daemon hold", "[process]") {
   DaemonConfig config;
   config.limits.sessions = 1;
@@ -100,9 +109,10 @@ TEST_CASE("OpenFilesNeeded: counts all that clients can make the daemon hold", "
   CHECK(OpenFilesNeeded(config) == 64 + 1 + 2 * 16);
   config.fast_lane = {.enabled = true, .max_sessions = 3};
   config.on_demand = {.stores = true, .files = false, .most = 2};
-  // 64 silent connections and 34 whose files are read; the 64 files of a HELLO and 128 that wait.
+  // 64 silent connections, 34 whose files are read, 17 that map, with a descriptor each; the 64
+  // files of a HELLO and 128 that wait.
   const uint64_t without_files = OpenFilesNeeded(config);
-  CHECK(without_files == 64 + 1 + 2 * 16 + 3 * 4 + 64 + 34 + 64 + 128 + 2 * 16);
+  CHECK(without_files == 64 + 1 + 2 * 16 + 3 * 4 + 64 + 34 + 34 + 64 + 128 + 2 * 16);
   config.on_demand.files = true;  // a brought model may have 64 shards
   CHECK(OpenFilesNeeded(config) == without_files + 2 * (64 - 16));
 }

@@ -155,11 +155,104 @@ TEST_CASE("field_57: the end of one session leaves the others' calls alone", "[r
   CHECK(decode.ReadOne().has_ok());
 }
 
+TEST_CASE("Attach: victims and ended transfers go to those who asked for them", "[rpc]") {
+  RpcFixture fixture;
+  const auto listener_of = [&](const AttachedClient& client) {
+    return fixture.core.residency()
+        .OpenedSession(SessionId{client.grant().session()})
+        .listener.lock();
+  };
+  const AttachedClient silent(fixture.Connect(), Attach("small"));
+  CHECK(silent.grant().features().empty());
+  CHECK(listener_of(silent) == nullptr);
+
+  v1::AttachRequest request = Attach("small");
+  for (int i = 0; i < 2; ++i) request.add_features(v1::FEATURE_TRANSFER_DONE);
+  request.add_features(static_cast<v1::Feature>(99));
+  request.add_features(v1::FEATURE_VICTIMS);
+  AttachedClient client(fixture.Connect(), request);
+  REQUIRE(client.grant().features_size() == 2);
+  CHECK(client.grant().features(0) == v1::FEATURE_VICTIMS);
+  CHECK(client.grant().features(1) == v1::FEATURE_TRANSFER_DONE);
+  const auto listener = listener_of(client);
+  REQUIRE(listener != nullptr);
+  const ExpertKey key{ModelId{1}, LayerIndex{3}, ExpertIndex{2}};
+  listener->OnVictims({{.key = key, .pool = PoolId{0}, .generation = 4}});
+  listener->OnTransferEnded({.transfer = TransferId{6}, .key = key, .failed = std::nullopt});
+  v1::SessionEvent event;
+  REQUIRE(client.NextEvent(event));
+  REQUIRE(event.victims().victims_size() == 1);
+  CHECK(event.victims().victims(0).generation() == 4);
+  REQUIRE(client.NextEvent(event));
+  CHECK(event.transfer_done().transfer() == 6);
+  CHECK(event.transfer_done().key().expert() == 2);
+}
+
+TEST_CASE("Attach: only the kinds of events that were asked for come", "[rpc]") {
+  RpcFixture fixture;
+  v1::AttachRequest request = Attach("small");
+  request.add_features(v1::FEATURE_TRANSFER_DONE);
+  AttachedClient client(fixture.Connect(), request);
+  const auto listener =
+      fixture.core.residency().OpenedSession(SessionId{client.grant().session()}).listener.lock();
+  REQUIRE(listener != nullptr);
+  listener->OnVictims({{.key = {}, .pool = PoolId{0}, .generation = 4}});
+  listener->OnTransferEnded({.transfer = TransferId{6}, .key = {}, .failed = std::nullopt});
+  v1::SessionEvent event;
+  REQUIRE(client.NextEvent(event));
+  CHECK(event.has_transfer_done());
+}
+
+TEST_CASE(
+    "Attach: a client that lags behind many victims reads them all, one that never reads is "
+    "cut off with the numbers",
+    "[rpc]") {
+  RpcFixture fixture;
+  v1::AttachRequest request = Attach("small");
+  request.add_features(v1::FEATURE_VICTIMS);
+  AttachedClient client(fixture.Connect(), request);
+  const auto listener =
+      fixture.core.residency().OpenedSession(SessionId{client.grant().session()}).listener.lock();
+  REQUIRE(listener != nullptr);
+  const std::vector<Victim> batch(256, Victim{.key = {}, .pool = PoolId{0}, .generation = 1});
+  for (int i = 0; i < 100; ++i) listener->OnVictims(batch);  // 25 600, unread
+  int read = 0;
+  v1::SessionEvent event;
+  while (read < 25'600 && client.NextEvent(event)) read += event.victims().victims_size();
+  CHECK(read == 25'600);
+  // What the connection itself takes in is a few hundred KiB.
+  for (int i = 0; i < 1000; ++i) listener->OnVictims(batch);
+  const std::optional<v1::Fault> cut = FaultOf(client.Finish());
+  REQUIRE(cut.has_value());
+  CHECK(cut->reason() == v1::REASON_QUOTA);
+}
+
+TEST_CASE("Attach: the grant says what may be leased: the core's most, or less if so configured",
+          "[rpc]") {
+  const auto granted = [](std::optional<MemoryBudget> leased) {
+    RpcServer::Options options = RpcFixture::DefaultOptions();
+    options.limits.leased = leased;
+    RpcFixture fixture(options);
+    fixture.core.residency().answers.leasable = Bytes(20'000);
+    const AttachedClient client(fixture.Connect());
+    const uint64_t bytes = client.grant().limits().max_leased_bytes();
+    const auto session =
+        fixture.core.residency().OpenedSession(SessionId{client.grant().session()});
+    CHECK(session.max_leased.count() == bytes);
+    CHECK(session.model == ModelId{1});
+    return bytes;
+  };
+  CHECK(granted(std::nullopt) == 20'000);
+  CHECK(granted(Bytes(12'345)) == 12'345);
+  CHECK(granted(Bytes(30'000)) == 20'000);
+  CHECK(granted(Percent{25}) == SmallGeometry().TotalBytes().count() / 4);
+  CHECK(granted(Percent{100}) == 20'000);
+}
+
 TEST_CASE("Attach: model changes go to those who asked for them", "[rpc]") {
   RpcFixture fixture;
   v1::AttachRequest request = Attach("small");
   request.add_features(v1::FEATURE_MODEL_CHANGED);
-  request.add_features(v1::FEATURE_VICTIMS);
   AttachedClient asks(fixture.Connect(), request);
   AttachedClient silent(fixture.Connect(), Attach("small"));
   REQUIRE(asks.grant().features_size() == 1);

@@ -223,6 +223,8 @@ TEST_CASE("Operator: the status carries the core's pools, reader, quarantine and
   slots.slots = 8;
   slots.free = 3;
   slots.hits = 11;
+  slots.leased = 2;
+  core.pools[0].double_resident_bytes = 3_MiB;
   core.reader.description = "io_uring, direct";
   core.reader.reads = 100;
   core.quarantined = {{.key = {ModelId{1}, LayerIndex{3}, ExpertIndex{2}},
@@ -240,6 +242,8 @@ TEST_CASE("Operator: the status carries the core's pools, reader, quarantine and
   CHECK(status.pools(0).page_size() == "2 MiB (huge)");
   CHECK(status.pools(0).classes(0).hits() == 11);
   CHECK(status.pools(0).classes(0).free() == 3);
+  CHECK(status.pools(0).classes(0).leased() == 2);
+  CHECK(status.pools(0).double_resident_bytes() == 3u << 20);
   CHECK(status.reader().description() == "io_uring, direct");
   CHECK(status.models(0).quarantined(0).file() == "records.0");
   CHECK(status.models(0).quarantined(0).offset() == 42);
@@ -262,19 +266,6 @@ TEST_CASE("Operator: WatchStatus sends again without being asked", "[rpc]") {
   while (stream->Read(&status)) {
   }
   CHECK(stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
-}
-
-TEST_CASE("Calls of later versions answer UNIMPLEMENTED with NOT_YET", "[rpc]") {
-  RpcFixture fixture;
-  const auto channel = fixture.Connect();
-  for (const std::string method :
-       {"Residency/Acquire", "Residency/Release", "Residency/Fill", "Residency/Push",
-        "Residency/Landed", "Residency/Fence", "Residency/Drain", "Experts/Route"}) {
-    const grpc::Status status = RawCall(channel, "/moetier.v1." + method, "").status;
-    INFO(method);
-    CHECK(status.error_code() == grpc::StatusCode::UNIMPLEMENTED);
-    CHECK(FaultOf(status).value().reason() == v1::REASON_NOT_YET);
-  }
 }
 
 TEST_CASE("Hint: takes the experts of the session's model and says how many", "[rpc]") {

@@ -304,7 +304,7 @@ TEST_CASE("LayerExecutor: a model is handed back when its copies have ended", "[
                        std::this_thread::sleep_for(std::chrono::milliseconds(2));
                      }});
   auto answer = bench.Submit(Forced(bench.Pick(1, {0, 1, 2}), kCpuLane));
-  const std::unique_ptr<LoadedModel> removed = bench.executor.RemoveModel(bench.id);
+  const std::unique_ptr<LoadedModel> removed = bench.executor.RemoveModel(bench.id).value();
   REQUIRE(removed);
   CHECK(removed->device_work == 0);
   CHECK(answer.get().has_value());

@@ -268,7 +268,7 @@ TEST_CASE("LayerExecutor: a model is not handed back before its reads ahead have
   bench.executor.Hint(kSession, {Key(2, 3), Key(4, 1)});
   bench.WaitForReads(2);
   std::future<std::unique_ptr<LoadedModel>> removed =
-      std::async(std::launch::async, [&] { return bench.executor.RemoveModel(kModel); });
+      std::async(std::launch::async, [&] { return bench.executor.RemoveModel(kModel).value(); });
   bench.Settle();
   CHECK(removed.wait_for(std::chrono::seconds(0)) != std::future_status::ready);
   bench.reader.CompleteAll();

@@ -237,13 +237,13 @@ TEST_CASE("LayerExecutor: a removed model answers its calls first", "[scheduling
     calls.push_back(bench.Call(2, 5, 3, i));
     answers.push_back(bench.Submit(calls.back()));
   }
-  const std::unique_ptr<LoadedModel> removed = bench.executor.RemoveModel(bench.id);
+  const std::unique_ptr<LoadedModel> removed = bench.executor.RemoveModel(bench.id).value();
   REQUIRE(removed);
   CHECK(removed->reads_in_flight == 0);
   for (size_t i = 0; i < calls.size(); ++i) {
     CHECK(answers[i].get()->output == bench.model.Reference(calls[i]));
   }
-  CHECK(bench.executor.RemoveModel(bench.id) == nullptr);
+  CHECK(bench.executor.RemoveModel(bench.id).value() == nullptr);
 }
 
 TEST_CASE("LayerExecutor: after Stop a model is handed back and a pin refused, neither waits",
@@ -253,7 +253,7 @@ TEST_CASE("LayerExecutor: after Stop a model is handed back and a pin refused, n
   const Result<uint32_t> pin = bench.executor.Pin({{bench.id, LayerIndex{1}, ExpertIndex{0}}});
   REQUIRE(!pin.has_value());
   CHECK(pin.error().reason == Reason::kDraining);
-  CHECK(bench.executor.RemoveModel(bench.id) != nullptr);
+  CHECK(bench.executor.RemoveModel(bench.id).value() != nullptr);
 }
 
 TEST_CASE("LayerExecutor: a pinned expert stays a hit, and pins leave room for calls",

@@ -159,13 +159,6 @@ TEST_CASE("Arena: locked memory is unlocked when it goes, and locked when it com
   CHECK(arena->pinned_bytes() == 32_KiB);
 }
 
-TEST_CASE("Arena: shared memory is refused, not quietly private", "[tiers]") {
-  const auto arena = Arena::Create(OneClass(4_KiB, 1), {.memory = ArenaMemory::kShared});
-  REQUIRE(!arena.has_value());
-  CHECK(arena.error().code == ErrorCode::kUnimplemented);
-  CHECK(arena.error().reason == Reason::kNotYet);
-}
-
 TEST_CASE("Arena: the memory is given back", "[tiers]") {
   std::byte* slot = nullptr;
   {

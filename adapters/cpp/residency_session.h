@@ -1,0 +1,72 @@
+#ifndef MOETIER_ADAPTERS_CPP_RESIDENCY_SESSION_H_
+#define MOETIER_ADAPTERS_CPP_RESIDENCY_SESSION_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "moetier/fastlane.h"
+#include "moetier/v1/experts.grpc.pb.h"
+#include "moetier/v1/residency.grpc.pb.h"
+
+namespace moetier {
+
+// A session of moetierd whose leased experts can be read: attached over gRPC, the RAM pool's arena
+// mapped. Leases are the caller's to release; the session's end releases what is left.
+// Threads: one. Errors: the daemon's, with its own words; kUnavailable when it does not answer.
+class ResidencySession {
+ public:
+  struct Options {
+    std::string socket;  // the daemon's gRPC socket, a path
+    std::string model;   // name of a loaded model; empty: the only one
+    std::string client;  // for people
+  };
+  static Result<std::unique_ptr<ResidencySession>> Attach(const Options& options);
+  ~ResidencySession();
+  ResidencySession(const ResidencySession&) = delete;
+  ResidencySession& operator=(const ResidencySession&) = delete;
+
+  [[nodiscard]] const v1::Grant& grant() const { return grant_; }
+
+  // Where each distinct expert is; counts as an access, once for what is computed afterwards.
+  Result<v1::RouteReply> Route(uint32_t layer, std::span<const uint32_t> experts);
+  // Has experts read into RAM; does not wait. One outcome each, in order.
+  Result<v1::TransferReply> Fill(uint32_t layer, std::span<const uint32_t> experts);
+  // Leases slots of RAM, waiting for what is being read. One outcome each, in order.
+  Result<v1::AcquireReply> Acquire(uint32_t layer, std::span<const uint32_t> experts,
+                                   std::chrono::microseconds wait);
+  Status Release(const std::vector<uint64_t>& leases);
+  // The daemon's own computation of one row.
+  Result<std::vector<float>> Compute(uint32_t layer, std::span<const float> hidden,
+                                     std::span<const uint32_t> experts,
+                                     std::span<const float> weights);
+
+  // A leased record, where the daemon has it. kInternal when it does not lie in the arena.
+  [[nodiscard]] Result<std::span<const std::byte>> Record(const v1::SlotLease& lease) const;
+
+ private:
+  explicit ResidencySession(const std::string& socket);
+  Status AwaitGrant(const Options& options);
+  Status MapArena(const std::string& socket);
+  void Name(v1::SessionRef& session) const;
+
+  std::unique_ptr<v1::Experts::Stub> experts_;
+  std::unique_ptr<v1::Residency::Stub> residency_;
+  grpc::ClientContext attached_;
+  std::unique_ptr<grpc::ClientReader<v1::SessionEvent>> events_;  // the session lives as long
+  v1::Grant grant_;
+  uint32_t pool_ = 0;  // of RAM
+  moetier_arena arena_{};
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_ADAPTERS_CPP_RESIDENCY_SESSION_H_

@@ -1,0 +1,159 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_RESIDENCY_CALLS_H_
+#define MOETIER_DAEMON_SCHEDULING_RESIDENCY_CALLS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "daemon/scheduling/layer_call.h"
+
+namespace moetier {
+
+enum class LeaseId : uint64_t {};     // never reused within a daemon's life
+enum class TransferId : uint64_t {};  // from 1 on, rising within a session
+
+// A slot whose bytes neither change nor move until the lease ends: by Release, with the session, or
+// with the daemon. `offset` counts from the start of the arena that the session's model has in the
+// pool; `bytes` are the record's.
+struct SlotLease {
+  LeaseId lease{};
+  PoolId pool{};
+  SlotIndex slot{};
+  uint32_t generation = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+// kNoRoom: more leases would leave calls too few slots, those that wait at this moment included.
+enum class NotLeasedWhy : uint8_t { kAbsent, kLoading, kNoRoom, kQuarantined };
+struct NotLeased {
+  NotLeasedWhy why = NotLeasedWhy::kAbsent;
+  // kLoading: the session has joined it; none when it has too many that it has not heard of.
+  std::optional<TransferId> transfer{};
+};
+using LeaseOutcome = std::variant<SlotLease, NotLeased>;
+
+// The expert is in the pool already, in a slot of this generation.
+struct InPlace {
+  uint32_t generation = 0;
+};
+using TransferOutcome = std::variant<InPlace, TransferId, Error>;
+
+// A transfer that has ended; without an error its bytes have landed.
+struct EndedTransfer {
+  TransferId transfer{};
+  ExpertKey key;
+  std::optional<Error> failed;
+};
+struct LandedTransfers {
+  TransferId all_done_below{};         // every transfer with a smaller number has ended
+  std::vector<TransferId> done_above;  // those at or above it that have ended, ascending
+  std::vector<EndedTransfer> failed;   // of those after the number that was asked about
+};
+
+// Bytes that are gone: by now the slot may hold something else.
+struct Victim {
+  ExpertKey key;
+  PoolId pool{};
+  uint32_t generation = 0;
+};
+
+enum class Residence : uint8_t { kAbsent, kLoading, kResident, kQuarantined };
+struct RoutedExpert {
+  ExpertIndex expert{};
+  Residence residence = Residence::kAbsent;
+  PoolId pool{};      // meaningful when loading or resident
+  uint32_t lane = 0;  // index of the lane that is planned for it now
+};
+
+// What a session is told without asking. Threads: the executor's; must not block.
+class ResidencyListener {
+ public:
+  virtual ~ResidencyListener() = default;
+  virtual void OnVictims(const std::vector<Victim>& victims) = 0;
+  virtual void OnTransferEnded(const EndedTransfer& transfer) = 0;
+};
+
+// For engines with their own kernels: leases on resident slots, transfers between pools. A session
+// holds leases and transfers of one model; it may hold them from OpenSession until
+// DaemonCore::SessionEnded, which gives all back.
+// Threads: any; no method but OpenArena blocks. `done` is called exactly once, on the executor's
+//          thread or before the call returns, and must not block.
+// Errors:  every call: kNotFound, kUnknownSession for a session that is not open; kUnavailable,
+//          kDraining when the daemon stops or the model unloads; kExhausted, kQuota when it would
+//          wait and too many calls of the session do; kCancelled when the session ends meanwhile.
+//          Keys exist and are the session's model's; the pool exists.
+class ResidencyCalls {
+ public:
+  struct Session {
+    SessionId id{};
+    ModelId model{};
+    Bytes max_leased;                             // leases and unfinished transfers, over all pools
+    std::weak_ptr<ResidencyListener> listener{};  // empty: it is not told of anything
+  };
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  virtual ~ResidencyCalls() = default;
+
+  // What sessions of the model may lease if nothing less is configured: its slots in all pools, in
+  // bytes, less the reservations of two calls.
+  [[nodiscard]] virtual Bytes LeasableBytes(ModelId model) const = 0;
+
+  // Before any other call of the session.
+  virtual void OpenSession(const Session& session) = 0;
+
+  struct AcquireRequest {
+    SessionId session{};
+    std::vector<ExpertKey> keys;
+    std::optional<PoolId> pool{};       // none: RAM, else a device's
+    std::chrono::microseconds wait{0};  // for experts that are loading
+  };
+  // One outcome a key, in order. A lease is no use of the expert. kExhausted, kQuota, with nothing
+  // leased, when the call would exceed max_leased. Charges are whole slots.
+  virtual void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) = 0;
+  // Gives how many were the session's and have ended.
+  virtual void Release(SessionId session, std::vector<LeaseId> leases, Done<uint32_t> done) = 0;
+
+  struct TransferRequest {
+    SessionId session{};
+    std::vector<ExpertKey> keys;
+    PoolId to{};  // a pool of RAM (Fill) or of a device (Push)
+  };
+  // One outcome a key, in order: kNoRoom when all slots that it could have are leased, kQuota
+  // above max_leased, kQuarantined, or the device's loss are errors of that key alone.
+  virtual void Transfer(TransferRequest request, Done<std::vector<TransferOutcome>> done) = 0;
+
+  // Answers as soon as a transfer with a number above `after` has ended, or after `wait`. Failures
+  // are told until the session asks with an `after` at or above their number.
+  virtual void Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
+                      Done<LandedTransfers> done) = 0;
+  // Device work on the pool that was submitted before the call has ended; at once for host memory.
+  virtual void Fence(SessionId session, PoolId pool, std::function<void(Status)> done) = 0;
+  // Copies back of victims that left the pool before the call have landed or been dropped.
+  virtual void Drain(SessionId session, PoolId pool, std::function<void(Status)> done) = 0;
+
+  // Each distinct expert, in order. Counts as an access; holds nothing.
+  virtual void Route(SessionId session, LayerIndex layer, uint32_t rows,
+                     std::vector<ExpertIndex> experts, Done<std::vector<RoutedExpert>> done) = 0;
+
+  // The arena that the model has in the pool, for reading alone: a descriptor that may be mapped
+  // but not written through. kFailedPrecondition, kBadConfig when its memory is not shared;
+  // kUnimplemented, kNotYet for a device's pool; kBadPool, kUnknownModel for what is not there.
+  struct SharedArena {
+    UniqueFd fd;
+    uint64_t bytes = 0;
+  };
+  virtual Result<SharedArena> OpenArena(ModelId model, PoolId pool) = 0;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_RESIDENCY_CALLS_H_

@@ -1,0 +1,296 @@
+// ResidencyDesk's leases, and what is common to all its calls.
+
+#include "daemon/scheduling/residency_desk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/text_size.h"
+#include "daemon/scheduling/layer_executor.h"
+
+namespace moetier {
+namespace {
+
+Error NotOpen(SessionId id) {
+  return {ErrorCode::kNotFound, Reason::kUnknownSession,
+          fmt::format("session {} is not open for leases and transfers", Raw(id))};
+}
+
+}  // namespace
+
+Result<ResidencyDesk::Open> ResidencyDesk::Find(SessionId id) const {
+  const Session* const session = book_.Find(id);
+  if (session == nullptr) return NotOpen(id);
+  if (executor_.stopping_.load()) {
+    return Error{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is shutting down"};
+  }
+  const auto found = executor_.models_.find(session->model);
+  if (found == executor_.models_.end() || found->second->removed) {
+    return Error{ErrorCode::kUnavailable, Reason::kDraining, "the session's model is unloaded"};
+  }
+  return Open{*session, *found->second};
+}
+
+SizeClass ResidencyDesk::ClassOf(const LoadedModel& model, const ExpertKey& key) {
+  return model.geometry->Find(key.layer)->size_class;
+}
+
+Bytes ResidencyDesk::ChargeOf(const LoadedModel& model, const ExpertKey& key) {
+  return model.geometry->size_classes[Raw(ClassOf(model, key))].slot_bytes;
+}
+
+// Null: the model has no slots there that could be used.
+const ResidencyLedger* ResidencyDesk::LedgerOf(const LoadedModel& model, const Place& place) const {
+  const SizeClass size_class = ClassOf(model, place.key);
+  if (place.pool == kRamPool) return model.ledgers[Raw(size_class)].get();
+  const bool has_slots = model.vram != nullptr && executor_.HasDevice();
+  return has_slots ? &model.vram->ledger(size_class) : nullptr;
+}
+
+SlotState ResidencyDesk::StateOf(const LoadedModel& model, const Place& place) const {
+  const ResidencyLedger* const ledger = LedgerOf(model, place);
+  return ledger == nullptr ? SlotState::kAbsent : ledger->StateOf(place.key);
+}
+
+void ResidencyDesk::Step(LoadedModel& model, const Place& place, const LedgerEvent& event) {
+  const SizeClass size_class = ClassOf(model, place.key);
+  if (place.pool == kRamPool) return executor_.Step(model, size_class, event);
+  executor_.StepVram(model, size_class, event);
+}
+
+// Slots that are kept from calls
+// ------------------------------------------------------------------------------------------------
+
+bool ResidencyDesk::HasRoom(const LoadedModel& model, const Place& place, Keeper keeper,
+                            const NewlyKept& newly) const {
+  if (IsKept(place) || newly.contains(place)) return true;
+  const SizeClass size_class = ClassOf(model, place.key);
+  const auto more = 1 + std::ranges::count_if(newly, [&](const Place& each) {
+                      return each.pool == place.pool && ClassOf(model, each.key) == size_class;
+                    });
+  auto wanted = static_cast<uint32_t>(more);
+  if (place.pool == kRamPool) {
+    // A transfer's wave waits for the calls before it. A lease does not, so it must leave them what
+    // they wait for.
+    const uint32_t waiting = model.ledgers[Raw(size_class)]->LargestWaiting();
+    const uint32_t spared = model.SlotsForCalls();
+    if (keeper == Keeper::kLease) wanted += waiting - std::min(waiting, spared);
+    return wanted <= model.RamRoom(size_class);
+  }
+  return model.kept_in_vram[Raw(size_class)].kept + wanted <=
+         model.vram->ledger(size_class).slot_count();
+}
+
+void ResidencyDesk::Keep(LoadedModel& model, const Place& place, Keeper keeper) {
+  KeptSlots& slots = model.KeptIn(place.pool)[Raw(ClassOf(model, place.key))];
+  const auto [it, first] = kept_.try_emplace(place);
+  if (first) ++slots.kept;
+  if (keeper == Keeper::kTransfer) {
+    ++it->second.transfers;
+  } else if (it->second.leases++ == 0) {
+    ++slots.leased;
+  }
+}
+
+void ResidencyDesk::Unkeep(LoadedModel& model, const Place& place, Keeper keeper) {
+  KeptSlots& slots = model.KeptIn(place.pool)[Raw(ClassOf(model, place.key))];
+  const auto found = kept_.find(place);
+  MOE_CHECK(found != kept_.end(), "{} is kept by nobody", ToString(place.key));
+  Keepers& keepers = found->second;
+  if (keeper == Keeper::kTransfer) {
+    --keepers.transfers;
+  } else if (--keepers.leases == 0) {
+    --slots.leased;
+  }
+  if (keepers.leases + keepers.transfers > 0) return;
+  --slots.kept;
+  kept_.erase(found);
+}
+
+// Leases
+// ------------------------------------------------------------------------------------------------
+
+// Where the key would be leased, and why it is not to be at this moment.
+ResidencyDesk::Chosen ResidencyDesk::Choose(const LoadedModel& model, const ExpertKey& key,
+                                            std::optional<PoolId> pool, NewlyKept& newly) const {
+  Place place{key, pool.value_or(kRamPool)};
+  if (!pool && StateOf(model, place) == SlotState::kAbsent &&
+      StateOf(model, {key, kDevicePool}) != SlotState::kAbsent) {
+    place.pool = kDevicePool;
+  }
+  const SlotState state = StateOf(model, place);
+  if (state == SlotState::kAbsent) {
+    const bool quarantined = model.quarantine.contains(key);
+    return {place, quarantined ? NotLeasedWhy::kQuarantined : NotLeasedWhy::kAbsent};
+  }
+  const bool loading = state == SlotState::kLoading;
+  const Keeper keeper = loading ? Keeper::kTransfer : Keeper::kLease;
+  if (!HasRoom(model, place, keeper, newly)) return {place, NotLeasedWhy::kNoRoom};
+  if (!IsKept(place)) newly.insert(place);
+  if (loading) return {place, NotLeasedWhy::kLoading};
+  return {place, std::nullopt};
+}
+
+void ResidencyDesk::Acquire(const ResidencyCalls::AcquireRequest& request,
+                            const Done<std::vector<LeaseOutcome>>& done) {
+  const Result<Open> open = Find(request.session);
+  if (!open) return done(open.error());
+  LoadedModel& model = open->model;
+  const SessionId session = request.session;
+  const bool may_wait = request.wait.count() > 0;
+
+  std::vector<Chosen> chosen;
+  NewlyKept newly;
+  Bytes charge;
+  bool loads = false;
+  for (const ExpertKey& key : request.keys) {
+    chosen.push_back(Choose(model, key, request.pool, newly));
+    const Chosen& each = chosen.back();
+    const bool loading = each.why == NotLeasedWhy::kLoading;
+    loads |= loading;
+    const bool charged =
+        !each.why || (loading && (may_wait || !book_.TransferTo(each.place, session)));
+    if (charged) charge += ChargeOf(model, key);
+  }
+  Status allowed = book_.CheckQuota(session, charge);
+  if (allowed && loads) allowed = book_.CheckTransfers(session);
+  if (allowed && loads && may_wait) allowed = CheckWaiting(session);
+  if (!allowed) return done(allowed.error());
+
+  ResidencyBook::WaitingAcquire call;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const auto& [place, why] = chosen[i];
+    const Bytes bytes = ChargeOf(model, place.key);
+    if (!why) {
+      call.outcomes.emplace_back(book_.Lease(session, place, Hold(model, place), bytes));
+      continue;
+    }
+    NotLeased refused{.why = *why};
+    if (why == NotLeasedWhy::kLoading) {
+      if (may_wait) {
+        call.loading.push_back({.index = i, .place = place, .charge = bytes});
+      } else {
+        refused.transfer = book_.Join(session, place, bytes);
+      }
+      Ensure(model, place);
+    }
+    call.outcomes.emplace_back(refused);
+  }
+  if (call.loading.empty()) return done(std::move(call.outcomes));
+  call.deadline = executor_.clock_.Now() + request.wait;
+  call.done = done;
+  book_.Wait(session, std::move(call));
+}
+
+Status ResidencyDesk::CheckWaiting(SessionId session) const {
+  const auto fences = std::ranges::count(fences_, session, &Fenced::session);
+  return book_.CheckWaiting(session, static_cast<size_t>(fences));
+}
+
+// The key is resident there.
+SlotLease ResidencyDesk::Hold(LoadedModel& model, const Place& place) {
+  Keep(model, place, Keeper::kLease);
+  Step(model, place, HoldKey{.key = place.key, .tenure = Tenure::kHeld});
+  const SizeClass size_class = ClassOf(model, place.key);
+  const ResidencyLedger& ledger = *LedgerOf(model, place);
+  const SlotIndex slot = *ledger.SlotOf(place.key);
+  return {.pool = place.pool,
+          .slot = slot,
+          .generation = ledger.View(slot).generation,
+          .offset = place.pool == kRamPool ? model.arena->Offset(size_class, slot)
+                                           : model.vram->Offset(size_class, slot),
+          .bytes = model.geometry->Find(place.key.layer)->record.bytes};
+}
+
+void ResidencyDesk::Unhold(const Place& place) {
+  LoadedModel& model = *executor_.models_.at(place.key.model);
+  Unkeep(model, place, Keeper::kLease);
+  Step(model, place, UnholdKey{.key = place.key, .tenure = Tenure::kHeld});
+}
+
+void ResidencyDesk::Release(SessionId session, const std::vector<LeaseId>& leases,
+                            const Done<uint32_t>& done) {
+  const Result<Open> open = Find(session);
+  if (!open) return done(open.error());
+  uint32_t released = 0;
+  for (const LeaseId lease : leases) {
+    const std::optional<Place> place = book_.EndLease(session, lease);
+    if (!place) continue;
+    Unhold(*place);
+    ++released;
+  }
+  done(released);
+}
+
+void ResidencyDesk::EndSession(SessionId session) {
+  for (const Place& place : book_.EndSession(session)) Unhold(place);
+  GiveUpUnwanted();
+  for (auto it = fences_.begin(); it != fences_.end();) {
+    const auto next = std::next(it);
+    if (it->session == session) {
+      it->done(Error{ErrorCode::kCancelled, Reason::kCancelled, "the session has ended"});
+      fences_.erase(it);
+    }
+    it = next;
+  }
+}
+
+Status ResidencyDesk::CheckUnleased(const LoadedModel& model) const {
+  const ResidencyBook::Leased leased = book_.LeasedOf(model.id);
+  if (leased.leases == 0) return Ok{};
+  return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
+               fmt::format("model `{}` is not unloaded: {} sessions hold {} leases on its slots, "
+                           "which last until they are released; end these clients first",
+                           model.name, leased.sessions, leased.leases)};
+}
+
+Bytes ResidencyDesk::DoubleResident(const LoadedModel& model) const {
+  Bytes bytes;
+  for (const auto& [place, keepers] : kept_) {
+    if (place.key.model != model.id || place.pool != kRamPool || keepers.leases == 0) continue;
+    const SlotState there = StateOf(model, {place.key, kDevicePool});
+    if (there == SlotState::kResident) bytes += ChargeOf(model, place.key);
+  }
+  return bytes;
+}
+
+// Victims
+// ------------------------------------------------------------------------------------------------
+
+void ResidencyDesk::NoteVictim(PoolId pool, const KeyEvicted& evicted) {
+  if (!book_.HasListener(evicted.key.model)) return;
+  victims_[evicted.key.model].push_back(
+      {.key = evicted.key, .pool = pool, .generation = evicted.generation});
+}
+
+void ResidencyDesk::Settle() {
+  while (HasEndedWaves()) {
+    for (const ReadWave& read : std::exchange(read_, {})) OnRead(read);
+    for (const auto& [wave, copied] : std::exchange(copied_, {})) OnCopied(wave, copied);
+  }
+  if (!to_copy_.empty()) CopyWaiting();
+  if (!fences_.empty()) EndFences();
+  if (const auto deadline = EarliestDeadline(); deadline && *deadline <= executor_.clock_.Now()) {
+    book_.Expire(executor_.clock_.Now());
+  }
+  if (victims_.empty()) return;
+  for (const auto& [model, victims] : std::exchange(victims_, {})) {
+    book_.TellVictims(model, victims);
+  }
+}
+
+void ResidencyDesk::EndCalls(std::optional<ModelId> model, const Error& error) {
+  book_.EndCalls(model, error);
+  GiveUpUnwanted();
+  for (Fenced& fenced : std::exchange(fences_, {})) {
+    const Session* const session = book_.Find(fenced.session);
+    if (model && session->model != *model) {
+      fences_.push_back(std::move(fenced));
+    } else {
+      fenced.done(error);
+    }
+  }
+}
+
+}  // namespace moetier

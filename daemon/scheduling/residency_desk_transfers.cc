@@ -1,0 +1,267 @@
+// ResidencyDesk's transfers: bytes that sessions want in RAM or on a device.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/text_size.h"
+#include "daemon/scheduling/layer_executor.h"
+#include "daemon/scheduling/residency_desk.h"
+
+namespace moetier {
+namespace {
+
+Error NoRoom(const LoadedModel& model, const Place& place, SizeClass size_class) {
+  const bool in_ram = place.pool == kRamPool;
+  const ResidencyLedger& ledger =
+      in_ram ? *model.ledgers[Raw(size_class)] : model.vram->ledger(size_class);
+  const KeptSlots& kept = model.KeptIn(place.pool)[Raw(size_class)];
+  std::string why = fmt::format("{} of {} slots of the size class are leased or awaited", kept.kept,
+                                ledger.slot_count());
+  if (in_ram) {
+    why += fmt::format(", {} pinned and {} kept for calls", model.pinned[Raw(size_class)],
+                       model.SlotsForCalls());
+  }
+  return {ErrorCode::kExhausted, Reason::kNoRoom,
+          fmt::format("no room for {} in pool {}: {}; release some", ToString(place.key),
+                      Raw(place.pool), why)};
+}
+
+}  // namespace
+
+void ResidencyDesk::Transfer(const ResidencyCalls::TransferRequest& request,
+                             const Done<std::vector<TransferOutcome>>& done) {
+  const Result<Open> open = Find(request.session);
+  if (!open) return done(open.error());
+  std::vector<TransferOutcome> outcomes;
+  for (const ExpertKey& key : request.keys) {
+    outcomes.push_back(TransferOne(*open, {key, request.to}));
+  }
+  done(std::move(outcomes));
+}
+
+TransferOutcome ResidencyDesk::TransferOne(const Open& open, const Place& place) {
+  LoadedModel& model = open.model;
+  if (place.pool != kRamPool) {
+    if (Status status = CheckDevice(model); !status) return std::move(status).error();
+  }
+  if (StateOf(model, place) == SlotState::kResident) {
+    const ResidencyLedger& ledger = *LedgerOf(model, place);
+    return InPlace{.generation = ledger.View(*ledger.SlotOf(place.key)).generation};
+  }
+  if (const auto joined = book_.TransferTo(place, open.session.id)) return *joined;
+  if (Status status = CheckTransfer(open, place); !status) return std::move(status).error();
+  const TransferId number = book_.Join(open.session.id, place, ChargeOf(model, place.key));
+  Ensure(model, place);
+  return number;
+}
+
+Status ResidencyDesk::CheckDevice(const LoadedModel& model) const {
+  if (executor_.device_lost_) {
+    return Error{ErrorCode::kUnavailable, Reason::kUnspecified, executor_.device_lost_->message};
+  }
+  if (model.vram != nullptr) return Ok{};
+  return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
+               fmt::format("model `{}` has no slots on a device", model.name)};
+}
+
+// Whether a transfer to the place, where the key is not, may begin.
+Status ResidencyDesk::CheckTransfer(const Open& open, const Place& place) const {
+  const LoadedModel& model = open.model;
+  const SizeClass size_class = ClassOf(model, place.key);
+  const Place in_ram{place.key, kRamPool};
+  const auto quarantined = model.quarantine.find(place.key);
+  if (quarantined != model.quarantine.end() && StateOf(model, in_ram) == SlotState::kAbsent) {
+    return Error{
+        quarantined->second.code, Reason::kQuarantined,
+        fmt::format("{} is quarantined: {}", ToString(place.key), quarantined->second.message)};
+  }
+  RETURN_IF_ERROR(book_.CheckQuota(open.session.id, ChargeOf(model, place.key)));
+  RETURN_IF_ERROR(book_.CheckTransfers(open.session.id));
+  if (!HasRoom(model, place, Keeper::kTransfer, {})) return NoRoom(model, place, size_class);
+  const bool through_ram = place.pool != kRamPool && StateOf(model, place) == SlotState::kAbsent;
+  if (through_ram && !HasRoom(model, in_ram, Keeper::kTransfer, {})) {
+    return NoRoom(model, in_ram, size_class);
+  }
+  return Ok{};
+}
+
+// There is a transfer to the place, where the key is absent or loading.
+void ResidencyDesk::Ensure(LoadedModel& model, const Place& place) {
+  const auto [it, inserted] = transfers_.try_emplace(place, UnderWay{.model = model});
+  if (!inserted) return;
+  Keep(model, place, Keeper::kTransfer);
+  // What is being copied is in RAM, and is joined at once so that nothing comes between.
+  if (place.pool != kRamPool && StateOf(model, place) != SlotState::kAbsent) {
+    return CopyToVram(it->second, place);
+  }
+  ReadToRam(it->second, place);
+}
+
+void ResidencyDesk::ReadToRam(UnderWay& transfer, const Place& place) {
+  LoadedModel& model = transfer.model;
+  const SizeClass size_class = ClassOf(model, place.key);
+  if (place.pool != kRamPool) Keep(model, {place.key, kRamPool}, Keeper::kTransfer);
+  const WaveId id{executor_.next_wave_++};
+  transfer.in_ram = id;
+  waves_.emplace(id, place);
+  LayerExecutor::Wave& wave = executor_.waves_[id];
+  wave.model = &model;
+  wave.size_class = size_class;
+  wave.batch = LayerExecutor::kTransferBatch;
+  wave.keys = {place.key};
+  executor_.Step(model, size_class,
+                 ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
+}
+
+void ResidencyDesk::CopyToVram(UnderWay& transfer, const Place& place) {
+  LoadedModel& model = transfer.model;
+  const SizeClass size_class = ClassOf(model, place.key);
+  const WaveId id{executor_.next_wave_++};
+  transfer.in_vram = id;
+  waves_.emplace(id, place);
+  executor_.vram_waves_.emplace(id, LayerExecutor::VramWave{.model = &model,
+                                                            .size_class = size_class,
+                                                            .batch = LayerExecutor::kTransferBatch,
+                                                            .unfinished = 1});
+  executor_.StepVram(
+      model, size_class,
+      ReserveWave{.wave = id, .keys = std::span(&place.key, 1), .tenure = Tenure::kHeld});
+}
+
+void ResidencyDesk::OnRead(const ReadWave& read) {
+  const auto found = waves_.find(read.wave);
+  if (found == waves_.end()) return;  // given up meanwhile
+  const Place place = found->second;
+  if (read.failed) return FinishFailed(place, *read.failed, NotLeasedWhy::kQuarantined);
+  if (place.pool == kRamPool) return FinishWell(place);
+  to_copy_.push_back(place);
+}
+
+// In the order in which they came to RAM, as far as the device takes copies.
+void ResidencyDesk::CopyWaiting() {
+  for (const Place& place : std::exchange(to_copy_, {})) {
+    UnderWay& transfer = transfers_.at(place);
+    if (Status status = CheckDevice(transfer.model); !status) {
+      FinishFailed(place, status.error(), NotLeasedWhy::kAbsent);
+      continue;
+    }
+    const SizeClass size_class = ClassOf(transfer.model, place.key);
+    const VramPool& vram = *transfer.model.vram;
+    const bool may = vram.ledger(size_class).StateOf(place.key) != SlotState::kAbsent ||
+                     vram.MayEnter(size_class, place.key);
+    if (may) {
+      CopyToVram(transfer, place);
+    } else {
+      to_copy_.push_back(place);
+    }
+  }
+}
+
+void ResidencyDesk::OnCopied(WaveId wave, Copied copied) {
+  const auto found = waves_.find(wave);
+  if (found == waves_.end()) return;  // given up meanwhile
+  const Place place = found->second;
+  const Status device = CheckDevice(transfers_.at(place).model);
+  if (!device) return FinishFailed(place, device.error(), NotLeasedWhy::kAbsent);
+  if (copied == Copied::kWell) return FinishWell(place);
+  const Error error{ErrorCode::kUnavailable, Reason::kUnspecified,
+                    fmt::format("{} was not copied to pool {}: the copy failed; try again",
+                                ToString(place.key), Raw(place.pool))};
+  FinishFailed(place, error, NotLeasedWhy::kAbsent);
+}
+
+// The place's wave holds the slot until whoever waited has leased it.
+void ResidencyDesk::FinishWell(const Place& place) {
+  LoadedModel& model = transfers_.at(place).model;
+  book_.Land(place, [&] { return Hold(model, place); });
+  GiveUp(place);
+}
+
+void ResidencyDesk::FinishFailed(const Place& place, const Error& error, NotLeasedWhy why) {
+  book_.Fail(place, error, why);
+  GiveUp(place);
+}
+
+// Gives back what the transfer holds, and cancels what is under way for it alone.
+void ResidencyDesk::GiveUp(const Place& place) {
+  const auto node = transfers_.extract(place);
+  const UnderWay& transfer = node.mapped();
+  LoadedModel& model = transfer.model;
+  Unkeep(model, place, Keeper::kTransfer);
+  std::erase(to_copy_, place);
+  if (transfer.in_vram) {
+    waves_.erase(*transfer.in_vram);
+    executor_.ReleaseVramWave(*transfer.in_vram);
+  }
+  if (transfer.in_ram) {
+    waves_.erase(*transfer.in_ram);
+    if (place.pool != kRamPool) Unkeep(model, {place.key, kRamPool}, Keeper::kTransfer);
+    executor_.ReleaseWaveOf(*transfer.in_ram);
+  }
+}
+
+void ResidencyDesk::GiveUpUnwanted() {
+  std::vector<Place> unwanted;
+  for (const auto& [place, transfer] : transfers_) {
+    if (!book_.IsWanted(place)) unwanted.push_back(place);
+  }
+  for (const Place& place : unwanted) GiveUp(place);
+}
+
+void ResidencyDesk::Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
+                           const Done<LandedTransfers>& done) {
+  const Result<Open> open = Find(session);
+  if (!open) return done(open.error());
+  if (wait.count() == 0) return book_.Landed(session, after, std::nullopt, done);
+  if (const Status allowed = CheckWaiting(session); !allowed) return done(allowed.error());
+  book_.Landed(session, after, executor_.clock_.Now() + wait, done);
+}
+
+// The device's work
+// ------------------------------------------------------------------------------------------------
+
+void ResidencyDesk::Fence(SessionId session, PoolId pool, const std::function<void(Status)>& done) {
+  Await(pool, {.session = session, .what = Fenced::What::kAll, .done = done});
+}
+
+void ResidencyDesk::Drain(SessionId session, PoolId pool, const std::function<void(Status)>& done) {
+  Await(pool, {.session = session, .what = Fenced::What::kWriteBacks, .done = done});
+}
+
+void ResidencyDesk::Await(PoolId pool, Fenced fenced) {
+  const Result<Open> open = Find(fenced.session);
+  if (!open) return fenced.done(open.error());
+  fenced.copies = CopyId{executor_.next_copy_};
+  fenced.runs = RunId{executor_.next_run_};
+  if (pool == kRamPool || IsPassed(fenced)) return fenced.done(Ok{});
+  if (const Status allowed = CheckWaiting(fenced.session); !allowed) {
+    return fenced.done(allowed.error());
+  }
+  fences_.push_back(std::move(fenced));
+}
+
+bool ResidencyDesk::IsPassed(const Fenced& fenced) const {
+  const bool all = fenced.what == Fenced::What::kAll;
+  const bool copies = std::ranges::any_of(executor_.copies_, [&](const auto& entry) {
+    return entry.first < fenced.copies &&
+           (all || entry.second.way == LayerExecutor::CopyWay::kBackToRam);
+  });
+  const bool runs = all && std::ranges::any_of(executor_.runs_, [&](const auto& entry) {
+                      return entry.first < fenced.runs;
+                    });
+  return !copies && !runs;
+}
+
+void ResidencyDesk::EndFences() {
+  for (auto it = fences_.begin(); it != fences_.end();) {
+    const auto next = std::next(it);
+    if (IsPassed(*it)) {
+      it->done(Ok{});
+      fences_.erase(it);
+    }
+    it = next;
+  }
+}
+
+}  // namespace moetier

@@ -1,0 +1,38 @@
+#ifndef MOETIER_DAEMON_SCHEDULING_SESSION_RESIDENCY_H_
+#define MOETIER_DAEMON_SCHEDULING_SESSION_RESIDENCY_H_
+
+#include <vector>
+
+#include "daemon/scheduling/residency_calls.h"
+
+namespace moetier {
+
+class LayerExecutor;
+
+// ResidencyCalls for transports: each call goes to the executor's desk by message, and is answered
+// with kDraining when the executor has stopped.
+// Threads:  any. Lifetime: the executor outlives it.
+class SessionResidency final : public ResidencyCalls {
+ public:
+  explicit SessionResidency(LayerExecutor& executor) : executor_(executor) {}
+
+  [[nodiscard]] Bytes LeasableBytes(ModelId model) const override;
+  void OpenSession(const Session& session) override;
+  void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) override;
+  void Release(SessionId session, std::vector<LeaseId> leases, Done<uint32_t> done) override;
+  void Transfer(TransferRequest request, Done<std::vector<TransferOutcome>> done) override;
+  void Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
+              Done<LandedTransfers> done) override;
+  void Fence(SessionId session, PoolId pool, std::function<void(Status)> done) override;
+  void Drain(SessionId session, PoolId pool, std::function<void(Status)> done) override;
+  void Route(SessionId session, LayerIndex layer, uint32_t rows, std::vector<ExpertIndex> experts,
+             Done<std::vector<RoutedExpert>> done) override;
+  Result<SharedArena> OpenArena(ModelId model, PoolId pool) override;
+
+ private:
+  LayerExecutor& executor_;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_DAEMON_SCHEDULING_SESSION_RESIDENCY_H_

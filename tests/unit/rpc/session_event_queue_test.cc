@@ -1,0 +1,85 @@
+#include "daemon/rpc/session_event_queue.h"
+
+#include <catch2/catch.hpp>
+
+namespace moetier {
+namespace {
+
+Victim VictimOf(uint16_t expert) {
+  return {
+      .key = {ModelId{1}, LayerIndex{3}, ExpertIndex{expert}}, .pool = PoolId{1}, .generation = 7};
+}
+
+EndedTransfer Ended(uint64_t transfer) {
+  return {.transfer = TransferId{transfer},
+          .key = {ModelId{1}, LayerIndex{3}, ExpertIndex{2}},
+          .failed = std::nullopt};
+}
+
+v1::SessionEvent Draining(const std::string& message) {
+  v1::SessionEvent event;
+  event.mutable_draining()->set_message(message);
+  return event;
+}
+
+}  // namespace
+
+TEST_CASE("SessionEventQueue: victims leave together, and never pass another event", "[rpc]") {
+  SessionEventQueue queue;
+  REQUIRE(queue.Push(VictimOf(1)));
+  REQUIRE(queue.Push(VictimOf(2)));
+  REQUIRE(queue.Push(Ended(5)));
+  REQUIRE(queue.Push(VictimOf(2)));
+  REQUIRE(queue.Push(Draining("stop")));
+  queue.PushFirst(Draining("first"));
+  CHECK(queue.Pop().draining().message() == "first");
+  const v1::SessionEvent both = queue.Pop();
+  REQUIRE(both.victims().victims_size() == 2);
+  CHECK(both.victims().victims(1).key().layer() == 3);
+  CHECK(both.victims().victims(1).key().expert() == 2);
+  CHECK(both.victims().victims(1).pool() == 1);
+  CHECK(both.victims().victims(1).generation() == 7);
+  const v1::SessionEvent ended = queue.Pop();
+  CHECK(ended.transfer_done().transfer() == 5);
+  CHECK_FALSE(ended.transfer_done().has_fault());
+  CHECK(queue.Pop().victims().victims_size() == 1);
+  CHECK(queue.Pop().draining().message() == "stop");
+  CHECK(queue.empty());
+}
+
+TEST_CASE("SessionEventQueue: a transfer that failed has its fault", "[rpc]") {
+  SessionEventQueue queue;
+  EndedTransfer failed = Ended(5);
+  failed.failed = Error{ErrorCode::kDataLoss, Reason::kReadError, "EIO"};
+  REQUIRE(queue.Push(failed));
+  CHECK(queue.Pop().transfer_done().fault().reason() == v1::REASON_READ_ERROR);
+}
+
+TEST_CASE("SessionEventQueue: a burst waits whole; one more than the bound is refused", "[rpc]") {
+  SessionEventQueue queue;
+  for (size_t i = 0; i < SessionEventQueue::kMaxNotices / 2; ++i) {
+    REQUIRE(queue.Push(Ended(i)));
+    REQUIRE(queue.Push(VictimOf(static_cast<uint16_t>(i))));
+  }
+  CHECK(queue.Push(VictimOf(0)).error().reason == Reason::kQuota);
+  CHECK(queue.Push(Ended(1)).error().reason == Reason::kQuota);
+  // The other events have a bound of their own.
+  for (size_t i = 0; i < SessionEventQueue::kMaxEvents; ++i) REQUIRE(queue.Push(Draining("")));
+  CHECK(queue.Push(Draining("")).error().message ==
+        "256 events, 32768 victims and ended transfers wait for a client that does not read its "
+        "Attach stream; at most 256 and 32768 may");
+  (void)queue.Pop();
+  CHECK(queue.Push(VictimOf(0)).has_value());
+  queue.Clear();
+  CHECK(queue.empty());
+  CHECK(queue.Push(Draining("")).has_value());
+}
+
+TEST_CASE("SessionEventQueue: an event takes a bounded number of victims", "[rpc]") {
+  SessionEventQueue queue;
+  for (uint16_t i = 0; i < 1025; ++i) REQUIRE(queue.Push(VictimOf(i)));
+  CHECK(queue.Pop().victims().victims_size() == 1024);
+  CHECK(queue.Pop().victims().victims_size() == 1);
+}
+
+}  // namespace moetier
