@@ -62,7 +62,7 @@ Status ForEachLayer(const Json& layers, const Place& place, Take take) {
   for (const auto& [key, list] : layers.items()) {
     const Place here = place.In(key);
     const std::optional<uint16_t> layer = ParseWhole<uint16_t>(key);
-    if (!layer) return here.Refuse("a layer is named by its block number, such as \"3\"");
+    if (!layer) return here.Refuse("a layer is named by its block number, \"0\" to \"65535\"");
     if (!list.is_array()) return here.Refuse("a list is expected here");
     if (list.size() > kMostExperts) {
       return here.Refuse(fmt::format("{} experts, at most {} are read", list.size(), kMostExperts));

@@ -110,6 +110,7 @@ Status Record(const TraceArguments& arguments, v1::Operator::Stub& stub, Interru
     for (v1::TraceRecord record; stream->Read(&record);) {
       if (enough) continue;
       manifest.lost += record.lost();
+      if (record.rows() == 0) continue;  // of lost calls alone
       assembly.Add(
           {.session = record.session(),
            .layer = record.layer(),

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 
@@ -31,7 +32,8 @@ struct YieldArguments {
   bool json = false;
 };
 
-constexpr std::string_view kTimeForm = "a number and s, m or h, such as 90s, 10m or 2h";
+constexpr std::string_view kTimeForm =
+    "a number and s, m or h, such as 90s, 10m or 2h, at most 366 days (8784h)";
 constexpr uint64_t kMostSeconds = 366 * 24 * 3600;
 
 std::optional<std::chrono::seconds> ParseTime(std::string_view text) {
@@ -47,36 +49,18 @@ Error Wrong(std::string message) {
   return Error{ErrorCode::kInvalidArgument, Reason::kUnspecified, std::move(message)};
 }
 
-// A model's share of the pool.
-struct Share {
-  std::string model;
-  Bytes bytes;
-};
-
-Result<std::vector<Share>> SharesOf(const v1::PoolStatus& pool) {
-  std::vector<Share> shares;
-  for (const v1::SizeClassStatus& entry : pool.classes()) {
-    if (shares.empty() || shares.back().model != entry.model_name()) {
-      shares.push_back({entry.model_name(), Bytes()});
-    }
-    shares.back().bytes += Bytes(entry.slot_bytes()) * entry.slots();
-  }
-  if (shares.empty()) return Wrong("no model has memory in the pool");
-  return shares;
-}
-
-Result<Share> ChooseShare(const v1::PoolStatus& pool, const std::string& model) {
-  ASSIGN_OR_RETURN(const std::vector<Share> shares, SharesOf(pool));
-  if (model.empty() && shares.size() == 1) return shares.front();
-  std::string names;
-  for (const Share& share : shares) {
-    if (share.model == model) return share;
-    names += (names.empty() ? "" : ", ") + share.model;
-  }
+// The model that is meant, of those that have memory in the pool.
+Result<std::string> ChooseModel(const v1::PoolStatus& pool, const std::string& model) {
+  std::set<std::string> models;
+  for (const v1::SizeClassStatus& entry : pool.classes()) models.insert(entry.model_name());
+  if (models.empty()) return Wrong(fmt::format("no model has memory in pool {}", pool.name()));
+  if (models.contains(model)) return model;
+  if (model.empty() && models.size() == 1) return *models.begin();
+  const std::string names = fmt::format("{}", fmt::join(models, ", "));
   if (model.empty())
     return Wrong(fmt::format("several models are loaded: name one of {} with --model", names));
   return Wrong(fmt::format("model {} has no memory in pool {}; {} {}", model, pool.name(), names,
-                           shares.size() == 1 ? "has" : "have"));
+                           models.size() == 1 ? "has" : "have"));
 }
 
 Result<v1::PoolStatus> FindPool(v1::Operator::Stub& daemon, const std::string& name) {
@@ -98,34 +82,29 @@ ExitCode Yield(const YieldArguments& arguments, Bytes bytes, std::chrono::second
   const auto daemon = v1::Operator::NewStub(*channel);
   const Result<v1::PoolStatus> pool = FindPool(*daemon, arguments.pool);
   if (!pool) return ReportError(pool.error());
-  const Result<Share> share = ChooseShare(*pool, arguments.model);
-  if (!share) return ReportError(share.error());
-  if (bytes >= share->bytes) {
-    return ReportError(Wrong(
-        fmt::format("model {} has {} in pool {}, less than {} and what calls need", share->model,
-                    FormatSize(share->bytes), arguments.pool, FormatSize(bytes))));
-  }
+  const Result<std::string> model = ChooseModel(*pool, arguments.model);
+  if (!model) return ReportError(model.error());
   v1::SetBudgetRequest request;
-  request.set_model(share->model);
+  request.set_model(*model);
   request.set_pool(pool->index());
-  request.set_bytes((share->bytes - bytes).count());
+  request.set_less_bytes(bytes.count());
   request.set_for_seconds(static_cast<uint64_t>(time.count()));
   grpc::ClientContext context;
   v1::SetBudgetReply reply;
   const grpc::Status set = daemon->SetBudget(&context, request, &reply);
-  if (!set.ok()) return ReportError(CallError(set, "yield of " + share->model));
+  if (!set.ok()) return ReportError(CallError(set, "yield of " + *model));
   return Print(arguments.json
                    ? ProtoJson(reply)
-                   : fmt::format("{} has {} instead of {} in {} for {}\n",
-                                 WithoutControls(share->model), FormatSize(Bytes(reply.bytes())),
-                                 FormatSize(share->bytes), WithoutControls(arguments.pool),
-                                 FormatDuration(time)));
+                   : fmt::format("{} has {} instead of {} in {} for {}\n", WithoutControls(*model),
+                                 FormatSize(Bytes(reply.bytes())),
+                                 FormatSize(Bytes(reply.original_bytes())),
+                                 WithoutControls(arguments.pool), FormatDuration(time)));
 }
 
 ExitCode RunYield(const YieldArguments& arguments) {
   const std::optional<MemoryBudget> budget = ParseMemoryBudget(arguments.bytes);
   if (!budget || !std::holds_alternative<Bytes>(*budget)) {
-    fmt::print(stderr, "moetierctl: --bytes {}: not a size such as 2GiB\n",
+    fmt::print(stderr, "moetierctl: --bytes {}: not a size above 0, such as 2GiB\n",
                WithoutControls(arguments.bytes));
     return ExitCode::kUsage;
   }
@@ -146,7 +125,10 @@ void AddYieldCommand(CLI::App& app, ExitCode& exit_code) {
       app, "yield", "Have a model give memory back for a while; the daemon then takes it again.");
   AddSocketOption(*command, arguments->socket);
   command->add_option("--pool", arguments->pool, "Whose memory")->capture_default_str();
-  command->add_option("--bytes", arguments->bytes, "How much less the model has, such as 2GiB")
+  command
+      ->add_option("--bytes", arguments->bytes,
+                   "How much less than its own budget the model has, such as 2GiB; another yield "
+                   "takes this one's place")
       ->required();
   command->add_option("--for", arguments->time, "How long: " + std::string(kTimeForm))->required();
   command->add_option("--model", arguments->model,

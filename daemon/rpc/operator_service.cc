@@ -70,6 +70,7 @@ grpc::Status OperatorService::SetBudgetNow(const v1::SetBudgetRequest& request,
          fmt::format("for_seconds {}: at most {}, a year", request.for_seconds(), kLongestHold)},
         {.field = "for_seconds"});
   }
+  if (request.less_bytes() != 0) return LendBudgetNow(*model, request, reply);
   std::optional<std::chrono::seconds> hold;
   if (request.for_seconds() != 0) hold = std::chrono::seconds(request.for_seconds());
   const Result<Bytes> set = context_.core.SetBudget(model->id, Bytes(request.bytes()), hold);
@@ -77,6 +78,25 @@ grpc::Status OperatorService::SetBudgetNow(const v1::SetBudgetRequest& request,
   context_.log.info("model {}: its budget is {}{}", model->name, FormatSize(*set),
                     hold ? fmt::format(" for {} s", hold->count()) : "");
   reply.set_bytes(set->count());
+  return grpc::Status::OK;
+}
+
+grpc::Status OperatorService::LendBudgetNow(const ModelInfo& model,
+                                            const v1::SetBudgetRequest& request,
+                                            v1::SetBudgetReply& reply) {
+  if (request.bytes() != 0 || request.for_seconds() == 0) {
+    return context_.Refuse({ErrorCode::kInvalidArgument, Reason::kBadShape,
+                            "less_bytes is for a while, with for_seconds, and in place of bytes"},
+                           {.field = "less_bytes"});
+  }
+  const std::chrono::seconds hold(request.for_seconds());
+  const Result<BudgetLoan> loan =
+      context_.core.LendBudget(model.id, Bytes(request.less_bytes()), hold);
+  if (!loan) return context_.Refuse(loan.error(), {.field = "less_bytes"});
+  context_.log.info("model {}: its budget is {} for {} s, then {} again", model.name,
+                    FormatSize(loan->in_force), hold.count(), FormatSize(loan->original));
+  reply.set_bytes(loan->in_force.count());
+  reply.set_original_bytes(loan->original.count());
   return grpc::Status::OK;
 }
 

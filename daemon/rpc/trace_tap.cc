@@ -36,7 +36,12 @@ RouteTap::Next TraceTap::OnAnswered(const LayerCall& call, const LayerOutput& ou
 
 std::optional<v1::TraceRecord> TraceTap::Take() {
   const MutexLock lock(mu_);
-  if (records_.empty()) return std::nullopt;
+  if (records_.empty()) {
+    if (lost_ == 0) return std::nullopt;
+    v1::TraceRecord last;
+    last.set_lost(std::exchange(lost_, 0));
+    return last;
+  }
   v1::TraceRecord record = std::move(records_.front());
   records_.pop_front();
   picks_ -= kRecordPicks + static_cast<size_t>(record.experts_size());

@@ -16,7 +16,8 @@ namespace moetier {
 
 // What was routed and not yet sent to one client that records: at most kMostPicks expert numbers,
 // a record's own bytes counted as some. What does not fit is lost, and the next record says how
-// many calls that were. Threads: OnAnswered on the executor's, Take and Close on any.
+// many calls that were; where none follows, one of no rows does. Threads: OnAnswered on the
+// executor's, Take and Close on any.
 class TraceTap final : public RouteTap {
  public:
   static constexpr size_t kMostPicks = 4'000'000;  // of 4 bytes: 16 MB
@@ -29,7 +30,7 @@ class TraceTap final : public RouteTap {
   Next OnAnswered(const LayerCall& call, const LayerOutput& output) override EXCLUDES(mu_);
   bool closed() override EXCLUDES(mu_);
 
-  // The oldest record, if there is any.
+  // The oldest record, if there is any, or what was lost since the last.
   std::optional<v1::TraceRecord> Take() EXCLUDES(mu_);
   // Nobody takes any more.
   void Close() EXCLUDES(mu_);

@@ -77,6 +77,12 @@ enum class GoOn : uint8_t { kYes, kNo };
 // Called on the thread that called LoadModel, VerifyModel or AwaitPreheat.
 using ProgressListener = std::function<GoOn(const ModelProgress&)>;
 
+// A budget that is smaller for a while.
+struct BudgetLoan {
+  Bytes in_force;
+  Bytes original;  // what is restored
+};
+
 // The daemon without its transports: models, tiers and the executor. Transports translate, validate
 // and call it; a test replaces it.
 // Threads: every method from any thread. Submit, Find*, ListModels, HoldModel, Snapshot,
@@ -131,6 +137,10 @@ class DaemonCore {
   // but for slots that an enlargement could not fill. Waits until nobody uses what is given back.
   virtual Result<Bytes> SetBudget(ModelId model, Bytes bytes,
                                   std::optional<std::chrono::seconds> hold) = 0;
+
+  // SetBudget with a hold, to `less` below what will be restored: of several such changes the last
+  // alone counts, they do not add up. kExhausted, kBudgetTooSmall when `less` is all of it.
+  virtual Result<BudgetLoan> LendBudget(ModelId model, Bytes less, std::chrono::seconds hold) = 0;
 
   // Leases and transfers, for engines with kernels of their own.
   virtual ResidencyCalls& residency() = 0;

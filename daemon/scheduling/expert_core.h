@@ -88,6 +88,7 @@ class ExpertCore final : public DaemonCore {
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
   Result<Bytes> SetBudget(ModelId model, Bytes bytes,
                           std::optional<std::chrono::seconds> hold) override;
+  Result<BudgetLoan> LendBudget(ModelId model, Bytes less, std::chrono::seconds hold) override;
   ResidencyCalls& residency() override { return residency_; }
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   void AddRouteTap(std::shared_ptr<RouteTap> tap) override;
@@ -121,6 +122,8 @@ class ExpertCore final : public DaemonCore {
   void Preheat(ModelId id);
 
   // Budgets, by turns.
+  // By the turn of budgets.
+  Result<Bytes> SetBudgetNow(ModelId id, Bytes bytes, std::optional<std::chrono::seconds> hold);
   void RestoreBudget(ModelId id, uint64_t loan);
   std::optional<Bytes> BudgetOf(ModelId id);
   Result<Bytes> Resize(ModelId id, Bytes bytes);

@@ -37,6 +37,26 @@ void AppendRuns(SizeClass size_class, const std::vector<SlotIndex>& slots, uint3
 Result<Bytes> ExpertCore::SetBudget(ModelId id, Bytes bytes,
                                     std::optional<std::chrono::seconds> hold) {
   const auto turn = budget_turns_.Take([] { return true; });
+  return SetBudgetNow(id, bytes, hold);
+}
+
+Result<BudgetLoan> ExpertCore::LendBudget(ModelId id, Bytes less, std::chrono::seconds hold) {
+  const auto turn = budget_turns_.Take([] { return true; });
+  const std::optional<Bytes> before = BudgetOf(id);
+  if (!before) return NotLoadedAnyMore();
+  const auto lent = lent_.find(id);
+  const Bytes original = lent != lent_.end() ? lent->second.original : *before;
+  if (less >= original) {
+    return Error{ErrorCode::kExhausted, Reason::kBudgetTooSmall,
+                 fmt::format("the model's budget is {}: {} less leaves it nothing",
+                             FormatSize(original), FormatSize(less))};
+  }
+  ASSIGN_OR_RETURN(const Bytes in_force, SetBudgetNow(id, original - less, hold));
+  return BudgetLoan{.in_force = in_force, .original = original};
+}
+
+Result<Bytes> ExpertCore::SetBudgetNow(ModelId id, Bytes bytes,
+                                       std::optional<std::chrono::seconds> hold) {
   const std::optional<Bytes> before = BudgetOf(id);
   if (!before) return NotLoadedAnyMore();
   ASSIGN_OR_RETURN(const Bytes in_force, Resize(id, bytes));

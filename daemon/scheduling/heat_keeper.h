@@ -4,7 +4,9 @@
 #include <spdlog/logger.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +18,8 @@
 namespace moetier {
 
 // Keeps the heat of models over restarts: reads it for a load, saves it every few minutes and when
-// asked. A file that cannot be written is a warning, once until it can be.
+// asked. A file that cannot be written is a warning, once until it can be; it is tried again with
+// the next that are saved.
 // Threads:  any; one file at a time.
 // Lifetime: tasks, logger and whatever `collect` uses outlive it. The tasks are stopped before it
 //           ends.
@@ -35,19 +38,22 @@ class HeatKeeper {
   void Start();
   HeatFolder::Found Load(uint64_t fingerprint, const ModelGeometry& geometry);
   void Save(const ModelHeat& heat);
-  // All that have changed.
+  // All that have changed, and those that could not be saved before.
   void SaveAll();
 
  private:
   void SaveLater();
+  void SaveNow(const ModelHeat& heat);  // by turns
 
   const Options options_;
   TimedTasks& tasks_;
   spdlog::logger& log_;
   const Collect collect_;
-  Turns turns_;          // two models may share a fingerprint, and so a file
-  HeatFolder folder_;    // by turns
-  bool failed_ = false;  // by turns: the last save did, and that was said
+  Turns turns_;                               // two models may share a fingerprint, and so a file
+  HeatFolder folder_;                         // by turns
+  bool failed_ = false;                       // by turns: the last save did, and that was said
+  static constexpr size_t kMostUnsaved = 64;  // more models than are loaded between two periods
+  std::map<uint64_t, ModelHeat> unsaved_;     // by turns; by fingerprint, the newest of each
 };
 
 }  // namespace moetier

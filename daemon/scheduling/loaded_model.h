@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,6 +94,10 @@ struct LoadedModel {
   // Set when the model is to be handed back as soon as it is idle.
   std::shared_ptr<std::promise<std::unique_ptr<LoadedModel>>> removed;
 };
+
+// Set while the model's RAM holds less than one token's experts, by its budget of now: under
+// recency such a tier gives almost no hits.
+std::optional<std::string> BelowWorkingSet(const LoadedModel& model);
 
 }  // namespace moetier
 

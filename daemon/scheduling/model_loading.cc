@@ -11,20 +11,6 @@
 namespace moetier {
 namespace {
 
-// Under recency a tier that cannot hold one token's experts gives almost no hits.
-void WarnIfBelowWorkingSet(const ArenaPlan& plan, LoadedModel& model) {
-  const ModelGeometry& geometry = *model.geometry;
-  uint32_t slots = 0;
-  for (const ArenaRegion& region : plan.regions) slots += region.slots;
-  const auto working_set = static_cast<uint32_t>(geometry.layers.size()) * geometry.top_k;
-  if (slots >= working_set || slots == geometry.TotalExperts()) return;
-  model.warnings.push_back(fmt::format(
-      "model {}: {} RAM slots are fewer than one token's {} experts ({} layers x top-{}); hardly "
-      "any expert will be found resident: raise its ram budget from {}",
-      model.name, slots, working_set, geometry.layers.size(), geometry.top_k,
-      FormatSize(model.budget)));
-}
-
 // What a policy is told of the heat of before: at most so many tokens' worth, so that what the
 // engines do now soon outweighs it.
 constexpr double kPriorTokens = 128;
@@ -141,7 +127,6 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   if (kept.heat) model->heat->Set(*kept.heat);
   model->heat->NoteSaved();
   model->pinned.assign(plan.regions.size(), 0);
-  WarnIfBelowWorkingSet(plan, *model);
   ASSIGN_OR_RETURN(model->arena, Arena::Create(plan, arena));
   RETURN_IF_ERROR(MakeLedgers(options, plan, *model));
   RETURN_IF_ERROR(OpenFiles(open.files, *model, reader));

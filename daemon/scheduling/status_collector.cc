@@ -159,6 +159,7 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
       snapshot.quarantined.push_back(DescribeQuarantine(*model, key, error));
     }
     for (const std::string& warning : model->warnings) snapshot.warnings.push_back(warning);
+    if (auto below = BelowWorkingSet(*model)) snapshot.warnings.push_back(*std::move(below));
     for (const auto& fallbacks : {model->fallbacks, model->arena->fallbacks()}) {
       for (const Fallback& fallback : fallbacks) {
         snapshot.fallbacks.push_back(

@@ -338,6 +338,12 @@ Result<Bytes> FakeDaemonCore::SetBudget(ModelId model, Bytes bytes,
   return bytes;
 }
 
+Result<BudgetLoan> FakeDaemonCore::LendBudget(ModelId model, Bytes less,
+                                              std::chrono::seconds hold) {
+  RETURN_IF_ERROR(AdminCall(fmt::format("lend {} {} {}", Raw(model), less.count(), hold.count())));
+  return BudgetLoan{.in_force = 1_MiB - less, .original = 1_MiB};
+}
+
 StatusSnapshot FakeDaemonCore::Snapshot() const { return snapshot_; }
 
 void FakeDaemonCore::AddRouteTap(std::shared_ptr<RouteTap> tap) {

@@ -72,6 +72,8 @@ class FakeDaemonCore final : public DaemonCore {
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
   Result<Bytes> SetBudget(ModelId model, Bytes bytes,
                           std::optional<std::chrono::seconds> hold) override;
+  // Of 1 MiB.
+  Result<BudgetLoan> LendBudget(ModelId model, Bytes less, std::chrono::seconds hold) override;
   FakeResidency& residency() override { return residency_; }
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   void AddRouteTap(std::shared_ptr<RouteTap> tap) override;

@@ -12,6 +12,7 @@ from moetier import wire
 from moetier.errors import InvalidArgument, MoetierError, SessionEnded, ended_by, from_fault
 from moetier.layer_batch import LayerBatch
 from moetier.lease import Lease
+from moetier.residency import Residency
 from moetier.session import Deadline, Session
 
 _FIXED_MESSAGE_BYTES = 256  # of a request beside its arrays; what is sent takes below 64
@@ -29,6 +30,7 @@ class GrpcSession(Session):
                          max_rows=grant.limits.max_rows,
                          max_in_flight=grant.limits.max_in_flight,
                          daemon_version=grant.daemon_version)
+        self.residency = Residency(channel, grant)  # leases and transfers
         self._max_message_bytes = grant.limits.max_message_bytes
         self._state = threading.Condition()
         self._ended = None  # the SessionEnded, once it is over

@@ -142,7 +142,7 @@ TEST_CASE("heat map: what is none is refused with what and where", "[ctl]") {
              Catch::Contains("16 hexadecimal digits"));
   CHECK_THAT(Refusal(R"({"format": "moetier-heat", "version": 1, "fingerprint": "1f",
                          "layers": {"0": [1, -2]}})"),
-             Catch::Contains("layers.0: heat 1 is no number of at least 0"));
+             Catch::Contains("layers.0: expert 1: its heat is no number from 0 to 3.4e+38"));
 }
 
 }  // namespace moetier

@@ -74,6 +74,14 @@ TEST_CASE("TraceTap: what does not fit is lost, and the next record says how muc
   CHECK(tap.Take()->rows() == half);
   CHECK(tap.Take()->lost() == 3);
   CHECK_FALSE(tap.Take().has_value());
+  for (int i = 0; i < 2; ++i) tap.OnAnswered(CallOf(1, half), {});
+  for (int i = 0; i < 4; ++i) tap.OnAnswered(CallOf(1, half), {});
+  CHECK(tap.Take()->rows() == half);
+  CHECK(tap.Take()->rows() == half);
+  const v1::TraceRecord last = tap.Take().value();  // nothing follows
+  CHECK(last.lost() == 4);
+  CHECK(last.rows() == 0);
+  CHECK_FALSE(tap.Take().has_value());
   CHECK_FALSE(tap.closed());
   tap.Close();
   CHECK(tap.closed());

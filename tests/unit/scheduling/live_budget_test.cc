@@ -109,6 +109,48 @@ TEST_CASE("Live budget: what cannot be is refused with the numbers, and nothing 
   CHECK(after.budget == before.budget);
 }
 
+TEST_CASE("Live budget: loans are counted from the original, and the last replaces the others",
+          "[scheduling]") {
+  using std::chrono::seconds;
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{50}));
+  const Slots before = SlotsOf(demo);
+  const Bytes quarter(TotalOf(demo).count() / 4);
+  const BudgetLoan first = demo.core->LendBudget(demo.id(), quarter, seconds(3600)).value();
+  CHECK(first.original == before.budget);
+  const Slots lent = SlotsOf(demo);
+  CHECK(lent.slots < before.slots);
+  const BudgetLoan again = demo.core->LendBudget(demo.id(), quarter, seconds(3600)).value();
+  CHECK(again.in_force == first.in_force);
+  CHECK(again.original == first.original);
+  CHECK(SlotsOf(demo).slots == lent.slots);
+  const auto all = demo.core->LendBudget(demo.id(), before.budget, seconds(3600));
+  CHECK(all.error().reason == Reason::kBudgetTooSmall);
+  CHECK(SlotsOf(demo).slots == lent.slots);
+  REQUIRE(demo.core->LendBudget(demo.id(), Bytes(quarter.count() / 2), seconds(1)).has_value());
+  CHECK(SlotsOf(demo).slots > lent.slots);
+  CHECK(Eventually([&] { return SlotsOf(demo).slots == before.slots; }));
+  CHECK(SlotsOf(demo).budget == before.budget);
+}
+
+TEST_CASE("Live budget: the warning of too little memory comes and goes with the budget",
+          "[scheduling]") {
+  DemoCore demo;
+  demo.Start(WithRam(demo, Percent{50}));
+  const auto warned = [&] {
+    for (const std::string& warning : demo.core->Snapshot().warnings) {
+      if (warning.find("fewer than one token's") != std::string::npos) return true;
+    }
+    return false;
+  };
+  CHECK_FALSE(warned());
+  const Bytes total = TotalOf(demo);
+  REQUIRE(demo.core->SetBudget(demo.id(), Bytes(total.count() / 10), {}).has_value());
+  CHECK(warned());
+  REQUIRE(demo.core->SetBudget(demo.id(), Bytes(total.count() / 2), {}).has_value());
+  CHECK_FALSE(warned());
+}
+
 TEST_CASE(
     "Live budget: what was changed for a while is restored by itself, to what was there first",
     "[scheduling]") {

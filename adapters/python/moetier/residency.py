@@ -1,0 +1,78 @@
+"""Leases and transfers of a gRPC session, for engines with kernels of their own."""
+
+import grpc
+
+from moetier import wire
+from moetier.errors import InvalidArgument, from_rpc_error
+
+_SERVICE_OF = {"Acquire": "Residency", "Release": "Residency", "Fill": "Residency",
+               "Push": "Residency", "Landed": "Residency", "Route": "Experts"}
+_MOST_WAIT_US = (1 << 32) - 1  # the wire's field; the daemon waits a minute at most
+
+
+class Residency:
+    """The calls of moetier.v1.Residency, and Route, in the name of one session. Keys are pairs
+    (layer, expert), waits are seconds; what comes back are the messages of moetier.v1. A call that
+    the daemon refuses raises CallFailed. Threads: any."""
+
+    def __init__(self, channel, grant):
+        self.max_leased_bytes = grant.limits.max_leased_bytes
+        self._session = wire.message("SessionRef")(session=grant.session, token=grant.token)
+        self._methods = {name: wire.method(channel.unary_unary, service, name)
+                         for name, service in _SERVICE_OF.items()}
+
+    def acquire(self, keys, pool=None, wait=0.0):
+        """An AcquiredSlot for each key, in order: a lease, or why there is none."""
+        request = wire.message("AcquireRequest")(session=self._session, keys=_keys(keys),
+                                                 wait_us=_microseconds(wait))
+        if pool is not None:
+            request.pool.pool = pool
+        return list(self._ask("Acquire", request).slots)
+
+    def release(self, leases):
+        """How many of the leases, by their numbers, were the session's and have ended."""
+        request = wire.message("ReleaseRequest")(session=self._session, leases=leases)
+        return self._ask("Release", request).released
+
+    def fill(self, keys, pool=0):
+        """Reads experts into a pool of RAM: a TransferState for each key, in order."""
+        return self._transfer("Fill", keys, pool)
+
+    def push(self, keys, pool):
+        """Copies experts into a device's pool: a TransferState for each key, in order."""
+        return self._transfer("Push", keys, pool)
+
+    def landed(self, after=0, wait=0.0):
+        """A LandedReply: what transfers have ended; waits for one with a number above `after`."""
+        return self._ask("Landed", wire.message("LandedRequest")(
+            session=self._session, after=after, wait_us=_microseconds(wait)))
+
+    def route(self, layer, experts):
+        """A RoutedExpert for each distinct expert of `experts`, [rows, top_k]. An access."""
+        rows = [list(row) for row in experts]
+        request = wire.message("RouteRequest")(
+            session=self._session, layer=layer, rows=len(rows), top_k=len(rows[0]) if rows else 0,
+            experts=[expert for row in rows for expert in row])
+        return list(self._ask("Route", request).experts)
+
+    def _transfer(self, name, keys, pool):
+        request = wire.message("TransferRequest")(session=self._session, keys=_keys(keys),
+                                                  pool=pool)
+        return list(self._ask(name, request).transfers)
+
+    def _ask(self, name, request):
+        try:
+            return self._methods[name](request)
+        except grpc.RpcError as failure:
+            raise from_rpc_error(failure, name) from None
+
+
+def _keys(keys):
+    return [wire.message("ExpertKey")(layer=layer, expert=expert) for layer, expert in keys]
+
+
+def _microseconds(wait):
+    if not wait >= 0:
+        raise InvalidArgument(f"wait: {wait} s; must be 0 or more", code="INVALID_ARGUMENT",
+                              field="wait")
+    return min(_MOST_WAIT_US, round(min(wait, 1e6) * 1e6))
