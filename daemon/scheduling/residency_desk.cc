@@ -64,22 +64,26 @@ void ResidencyDesk::Step(LoadedModel& model, const Place& place, const LedgerEve
 
 bool ResidencyDesk::HasRoom(const LoadedModel& model, const Place& place, Keeper keeper,
                             const NewlyKept& newly) const {
-  if (IsKept(place) || newly.contains(place)) return true;
+  const auto kept = kept_.find(place);
+  const bool is_kept = kept != kept_.end();
+  // Its slot is held already; but a transfer's wave may be waiting yet.
+  if (is_kept && (kept->second.leases > 0 || keeper == Keeper::kTransfer)) return true;
   const SizeClass size_class = ClassOf(model, place.key);
-  const auto more = 1 + std::ranges::count_if(newly, [&](const Place& each) {
-                      return each.pool == place.pool && ClassOf(model, each.key) == size_class;
-                    });
-  auto wanted = static_cast<uint32_t>(more);
-  if (place.pool == kRamPool) {
-    // A transfer's wave waits for the calls before it. A lease does not, so it must leave them what
-    // they wait for.
-    const uint32_t waiting = model.ledgers[Raw(size_class)]->LargestWaiting();
-    const uint32_t spared = model.SlotsForCalls();
-    if (keeper == Keeper::kLease) wanted += waiting - std::min(waiting, spared);
-    return wanted <= model.RamRoom(size_class);
+  const auto others = std::ranges::count_if(newly, [&](const Place& each) {
+    return each.pool == place.pool && each != place && ClassOf(model, each.key) == size_class;
+  });
+  uint32_t wanted = static_cast<uint32_t>(others) + (is_kept ? 0 : 1);
+  if (place.pool != kRamPool) {
+    return model.kept_in_vram[Raw(size_class)].kept + wanted <=
+           model.vram->ledger(size_class).slot_count();
   }
-  return model.kept_in_vram[Raw(size_class)].kept + wanted <=
-         model.vram->ledger(size_class).slot_count();
+  // A transfer's wave waits for the calls before it. A lease does not, so it must leave them what
+  // they wait for.
+  if (keeper == Keeper::kLease) {
+    const uint32_t waiting = model.ledgers[Raw(size_class)]->LargestWaiting();
+    wanted += waiting - std::min(waiting, model.SlotsForCalls());
+  }
+  return wanted <= model.RamRoom(size_class);
 }
 
 void ResidencyDesk::Keep(LoadedModel& model, const Place& place, Keeper keeper) {
