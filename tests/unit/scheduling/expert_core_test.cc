@@ -6,6 +6,7 @@
 #include <future>
 
 #include "tests/support/gguf_builder.h"
+#include "tests/support/residency_client.h"
 #include "tests/support/submit_call.h"
 #include "tests/support/temp_folder.h"
 #include "tiers/store/importer.h"
@@ -187,6 +188,26 @@ TEST_CASE("ExpertCore: a client's load that is refused names the client's own bu
   CHECK(refused.error().reason == Reason::kBudgetTooSmall);
   CHECK_THAT(refused.error().message, Catch::StartsWith("--ram of model b: a budget of 12 B is") &&
                                           Catch::EndsWith("; a number without a unit is bytes"));
+}
+
+TEST_CASE("ExpertCore: a leased model is not unloaded, and serves on", "[scheduling]") {
+  Core core;
+  REQUIRE(core.Load("a", core.Import("a", 1)).has_value());
+  const ModelId id = core.core->FindModel("a")->id;
+  REQUIRE(core.Submit("a").get().has_value());
+  CHECK(core.core->residency().LeasableBytes(id) > Bytes());
+  testing::ResidencyClient client(core.core->residency(), 1, id, 1_GiB);
+  const SlotLease lease = client.Lease({id, LayerIndex{0}, ExpertIndex{1}});
+  const Status refused = core.core->UnloadModel("a");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kFailedPrecondition);
+  CHECK(core.core->UnloadIfIdle("a").error().code == ErrorCode::kFailedPrecondition);
+  CHECK(core.core->FindModel("a")->state == ModelState::kReady);
+  CHECK(core.Submit("a").get().has_value());
+  CHECK(client.Lease({id, LayerIndex{0}, ExpertIndex{1}}).slot == lease.slot);
+  core.core->SessionEnded(client.id);
+  CHECK(core.core->UnloadModel("a").has_value());
+  CHECK(core.core->residency().LeasableBytes(id) == Bytes());
 }
 
 }  // namespace moetier

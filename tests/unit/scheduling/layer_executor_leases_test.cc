@@ -1,74 +1,26 @@
-// Leases and fills over an executor without a device.
+// Leases over an executor without a device.
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <cstring>
-#include <random>
-#include <set>
+#include <future>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "daemon/scheduling/session_residency.h"
-#include "daemon/scheduling/status_collector.h"
-#include "tests/support/executor_bench.h"
-#include "tests/support/residency_client.h"
+#include "tests/support/leases_bench.h"
 
 namespace moetier {
 namespace {
 
+using Bench = LeasesBench;
 using testing::ResidencyClient;
 using Micros = std::chrono::microseconds;
 using Delivery = FakeRecordReader::Delivery;
 
+constexpr PoolId kRam{0};
 constexpr Micros kLong{10'000'000};
-
-// blk.1 and blk.2 are of one size class, with 8 experts each; top_k is 2, so that 4 slots are left
-// for calls.
-struct Bench : ExecutorBench {
-  explicit Bench(uint32_t slots, Delivery delivery = Delivery::kThread)
-      : ExecutorBench(slots, delivery) {}
-
-  [[nodiscard]] ExpertKey Key(uint16_t expert, uint16_t layer = 1) const {
-    return {id, LayerIndex{layer}, ExpertIndex{expert}};
-  }
-  [[nodiscard]] Bytes slot_bytes() const { return model.geometry().size_classes[0].slot_bytes; }
-  ResidencyClient Open(uint64_t session, uint64_t slots = 100) {
-    return {residency, session, id, slot_bytes() * slots};
-  }
-  // Reads the expert by a call.
-  void Use(uint16_t expert, uint16_t layer = 1) {
-    LayerCall call = Call(layer, 1, 1, 1);
-    call.experts = {expert};
-    REQUIRE(Submit(call).get().has_value());
-  }
-  // The bytes of a lease's slot, as an engine would read them.
-  [[nodiscard]] std::vector<std::byte> BytesOf(const SlotLease& lease) {
-    std::vector<std::byte> bytes(lease.bytes);
-    executor.Inspect([&](const LayerExecutor::View& view) {
-      const std::byte* const arena =
-          view.models.at(id)->arena->Slot(SizeClass{0}, SlotIndex{0}).data();
-      const uint64_t first = view.models.at(id)->arena->Offset(SizeClass{0}, SlotIndex{0});
-      std::memcpy(bytes.data(), arena + (lease.offset - first), bytes.size());
-    });
-    return bytes;
-  }
-  [[nodiscard]] std::vector<std::byte> RecordOf(const ExpertKey& key) {
-    const Extent extent = model.Locate(key.layer, key.expert);
-    const auto file_bytes = model.file().subspan(extent.offset, extent.bytes);
-    return {file_bytes.begin(), file_bytes.end()};
-  }
-  [[nodiscard]] StatusSnapshot Status() {
-    StatusSnapshot snapshot;
-    executor.Inspect([&](const LayerExecutor::View& view) { CollectModels(view, snapshot); });
-    return snapshot;
-  }
-  void AwaitReads(size_t count) {
-    while (reader.pending().size() < count) std::this_thread::yield();
-  }
-
-  SessionResidency residency{executor};
-};
 
 }  // namespace
 
@@ -80,7 +32,7 @@ TEST_CASE("Leases: what is resident is leased where it lies, what is not is abse
   bench.Use(0);
   const LedgerCounts before = bench.Counts(0);
   const SlotLease lease = client.Lease(bench.Key(0));
-  CHECK(lease.pool == PoolId{0});
+  CHECK(lease.pool == kRam);
   CHECK(lease.generation == 1);
   CHECK(bench.BytesOf(lease) == bench.RecordOf(bench.Key(0)));
   const LedgerCounts after = bench.Counts(0);
@@ -102,10 +54,10 @@ TEST_CASE("Leases: a session that is not open is told so by every call", "[sched
   bench.executor.EndSession(client.id);
   CHECK(client.Acquire({bench.Key(0)}).get().error().reason == Reason::kUnknownSession);
   CHECK(client.Release({}).get().error().reason == Reason::kUnknownSession);
-  CHECK(client.Transfer({bench.Key(0)}, PoolId{0}).get().error().reason == Reason::kUnknownSession);
+  CHECK(client.Transfer({bench.Key(0)}, kRam).get().error().reason == Reason::kUnknownSession);
   CHECK(client.Landed(TransferId{0}).get().error().reason == Reason::kUnknownSession);
-  CHECK(client.Fence(PoolId{0}).get().error().reason == Reason::kUnknownSession);
-  CHECK(client.Drain(PoolId{0}).get().error().reason == Reason::kUnknownSession);
+  CHECK(client.Fence(kRam).get().error().reason == Reason::kUnknownSession);
+  CHECK(client.Drain(kRam).get().error().reason == Reason::kUnknownSession);
   CHECK(client.Route(LayerIndex{1}, 1, {}).get().error().reason == Reason::kUnknownSession);
 }
 
@@ -190,7 +142,7 @@ TEST_CASE("Leases: a call above the quota leases nothing", "[scheduling]") {
   const auto granted = client.Acquire({bench.Key(0), bench.Key(5), bench.Key(1)}).get();
   REQUIRE(granted.has_value());
   CHECK(std::get<NotLeased>(granted->at(1)).why == NotLeasedWhy::kAbsent);
-  const TransferOutcome fill = client.TransferOne(bench.Key(5), PoolId{0});
+  const TransferOutcome fill = client.TransferOne(bench.Key(5), kRam);
   CHECK(std::get<Error>(fill).reason == Reason::kQuota);
   ResidencyClient other = bench.Open(2, 2);
   CHECK(std::holds_alternative<SlotLease>(other.Acquire({bench.Key(2)}).get()->at(0)));
@@ -258,100 +210,6 @@ TEST_CASE("Leases: an Acquire that does not wait, or not long enough, joins the 
   CHECK(bench.Counts(0).held == 0);
 }
 
-TEST_CASE("Fills: what is absent is read, what is resident is in place", "[scheduling]") {
-  Bench bench(8);
-  ResidencyClient client = bench.Open(1);
-  const auto first = std::get<TransferId>(client.TransferOne(bench.Key(0), PoolId{0}));
-  CHECK(first == TransferId{1});
-  CHECK(client.AwaitTransfer(first).failed.empty());
-  CHECK(std::get<InPlace>(client.TransferOne(bench.Key(0), PoolId{0})).generation == 1);
-  CHECK(client.Lease(bench.Key(0)).generation == 1);
-  const LedgerCounts counts = bench.Counts(0);
-  CHECK(counts.misses == 0);  // no call's
-  REQUIRE(client.heard->ended().size() == 1);
-  CHECK(client.heard->ended()[0].key == bench.Key(0));
-}
-
-TEST_CASE("Fills: one read serves a call, two sessions and a waiting Acquire", "[scheduling]") {
-  Bench bench(8, Delivery::kManual);
-  ResidencyClient one = bench.Open(1);
-  ResidencyClient two = bench.Open(2);
-  LayerCall call = bench.Call(1, 1, 1, 1);
-  call.experts = {3};
-  ExecutorBench::Answer answer = bench.Submit(call);
-  bench.AwaitReads(1);
-  const auto transfer = std::get<TransferId>(one.TransferOne(bench.Key(3), PoolId{0}));
-  CHECK(std::get<TransferId>(one.TransferOne(bench.Key(3), PoolId{0})) == transfer);
-  CHECK(std::holds_alternative<TransferId>(two.TransferOne(bench.Key(3), PoolId{0})));
-  auto lease = two.Acquire({bench.Key(3)}, {}, kLong);
-  auto landed = one.Landed(TransferId{0}, kLong);
-  bench.Counts(0);  // a round trip: all have been taken
-  CHECK(bench.reader.pending().size() == 1);
-  bench.reader.CompleteAll();
-  CHECK(std::holds_alternative<SlotLease>(lease.get()->at(0)));
-  CHECK(landed.get()->all_done_below == TransferId{2});
-  CHECK(answer.get().has_value());
-}
-
-TEST_CASE("Fills: a failed read fails the transfer and is quarantined for the next",
-          "[scheduling]") {
-  Bench bench(8, Delivery::kManual);
-  ResidencyClient client = bench.Open(1);
-  const ExpertKey bad = bench.Key(2);
-  bench.reader.Inject({.kind = FakeRecordReader::Fault::Kind::kError,
-                       .file = bench.file,
-                       .offset = bench.model.Locate(bad.layer, bad.expert).offset,
-                       .error_number = 5});
-  const auto transfer = std::get<TransferId>(client.TransferOne(bad, PoolId{0}));
-  auto lease = client.Acquire({bad}, {}, kLong);
-  bench.Counts(0);
-  bench.reader.CompleteAll();
-  CHECK(std::get<NotLeased>(lease.get()->at(0)).why == NotLeasedWhy::kQuarantined);
-  const LandedTransfers landed = client.AwaitTransfer(transfer);
-  REQUIRE(landed.failed.size() == 1);
-  CHECK(landed.failed[0].transfer == transfer);
-  CHECK(landed.failed[0].failed->code == ErrorCode::kDataLoss);
-  const TransferOutcome again = client.TransferOne(bad, PoolId{0});
-  CHECK(std::get<Error>(again).reason == Reason::kQuarantined);
-  CHECK(client.Refusal(bad).why == NotLeasedWhy::kQuarantined);
-  CHECK(bench.Status().pools[0].classes[0].reserved == 0);
-  bench.reader.ClearFaults();
-  bench.executor.LiftQuarantine(bench.id);
-  const auto mended = std::get<TransferId>(client.TransferOne(bad, PoolId{0}));
-  CHECK(mended == TransferId{2});
-  bench.AwaitReads(1);
-  bench.reader.CompleteAll();
-  client.AwaitTransfer(mended);
-  CHECK(client.Lease(bad).pool == PoolId{0});
-}
-
-TEST_CASE("Fills: there is no room beyond what calls leave, nor for pins beside leases",
-          "[scheduling]") {
-  Bench bench(6, Delivery::kManual);  // two may be kept
-  ResidencyClient client = bench.Open(1);
-  const auto outcomes =
-      client.Transfer({bench.Key(0), bench.Key(1), bench.Key(2)}, PoolId{0}).get().value();
-  CHECK(std::holds_alternative<TransferId>(outcomes[0]));
-  CHECK(std::holds_alternative<TransferId>(outcomes[1]));
-  CHECK(std::get<Error>(outcomes[2]).reason == Reason::kNoRoom);
-  CHECK(std::get<Error>(outcomes[2]).code == ErrorCode::kExhausted);
-  CHECK(bench.executor.Pin({bench.Key(5)}).error().reason == Reason::kNoRoom);
-  bench.reader.CompleteAll();
-  client.AwaitTransfer(TransferId{2});
-  client.Lease(bench.Key(0));
-  const Result<uint32_t> refused = bench.executor.Pin({bench.Key(0), bench.Key(5)});
-  REQUIRE_FALSE(refused.has_value());
-  CHECK_THAT(refused.error().message, Catch::Contains("1 are leased to sessions"));
-  std::jthread completer([&bench](const std::stop_token& stop) {
-    while (!stop.stop_requested()) bench.reader.CompleteAll();
-  });
-  REQUIRE(bench.executor.Pin({bench.Key(5)}).has_value());
-  // Both ways: what pins take is not leased.
-  CHECK(client.Refusal(bench.Key(1)).why == NotLeasedWhy::kNoRoom);
-  bench.executor.Unpin({bench.Key(5)});
-  CHECK(std::holds_alternative<SlotLease>(client.Acquire({bench.Key(1)}).get()->at(0)));
-}
-
 TEST_CASE("Leases: a smaller budget is refused while they need more, with the numbers",
           "[scheduling]") {
   Bench bench(10);
@@ -378,7 +236,7 @@ TEST_CASE("Leases: a smaller budget is refused while they need more, with the nu
 TEST_CASE("Leases: a model is not unloaded while its slots are leased", "[scheduling]") {
   Bench bench(8, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
-  const auto transfer = std::get<TransferId>(client.TransferOne(bench.Key(0), PoolId{0}));
+  const auto transfer = std::get<TransferId>(client.TransferOne(bench.Key(0), kRam));
   bench.reader.CompleteAll();
   client.AwaitTransfer(transfer);
   const SlotLease lease = client.Lease(bench.Key(0));
@@ -391,7 +249,7 @@ TEST_CASE("Leases: a model is not unloaded while its slots are leased", "[schedu
 
   // Without leases it is, and what was under way is told.
   ResidencyClient other = bench.Open(2);
-  other.TransferOne(bench.Key(5), PoolId{0});
+  other.TransferOne(bench.Key(5), kRam);
   auto waits = other.Acquire({bench.Key(5)}, {}, kLong);
   auto removed =
       std::async(std::launch::async, [&] { return bench.executor.RemoveModel(bench.id).value(); });
@@ -409,12 +267,12 @@ TEST_CASE("Leases: a stop answers the calls that wait, and leases do not hold it
           "[scheduling]") {
   Bench bench(8, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
-  client.TransferOne(bench.Key(0), PoolId{0});
+  client.TransferOne(bench.Key(0), kRam);
   bench.AwaitReads(1);
   bench.reader.CompleteAll();
   client.AwaitTransfer(TransferId{1});
   client.Lease(bench.Key(0));
-  client.TransferOne(bench.Key(1), PoolId{0});
+  client.TransferOne(bench.Key(1), kRam);
   auto lease = client.Acquire({bench.Key(1)}, {}, kLong);
   auto landed = client.Landed(TransferId{2}, kLong);
   auto stopped = std::async(std::launch::async, [&] { bench.executor.Stop(); });
@@ -430,8 +288,8 @@ TEST_CASE("Leases: a session's end cancels its calls that wait and its reads", "
   Bench bench(8, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
   ResidencyClient other = bench.Open(2);
-  client.TransferOne(bench.Key(1), PoolId{0});
-  client.TransferOne(bench.Key(2), PoolId{0});
+  client.TransferOne(bench.Key(1), kRam);
+  client.TransferOne(bench.Key(2), kRam);
   auto kept = other.Acquire({bench.Key(2)}, {}, kLong);
   auto lease = client.Acquire({bench.Key(1)}, {}, kLong);
   bench.executor.EndSession(client.id);
@@ -444,63 +302,6 @@ TEST_CASE("Leases: a session's end cancels its calls that wait and its reads", "
   CHECK(cancelled == 1);  // the other's goes on
   bench.reader.CompleteAll();
   CHECK(std::holds_alternative<SlotLease>(kept.get()->at(0)));
-}
-
-TEST_CASE("Victims: each eviction is told once to the model's listeners", "[scheduling]") {
-  Bench bench(2);
-  ResidencyClient client = bench.Open(1);
-  for (uint16_t expert = 0; expert < 5; ++expert) bench.Use(expert);
-  bench.Counts(0);
-  bench.Counts(0);  // a turn of the loop later all are told
-  const std::vector<Victim> victims = client.heard->victims();
-  REQUIRE(victims.size() == 3);
-  for (uint16_t expert = 0; expert < 3; ++expert) {
-    CHECK(victims[expert].key == bench.Key(expert));
-    CHECK(victims[expert].pool == PoolId{0});
-  }
-  CHECK(victims[0].generation == 1);
-  CHECK(victims[2].generation == 2);
-}
-
-TEST_CASE("Route: tells where experts are, counts as an access, holds nothing", "[scheduling]") {
-  Bench bench(8, Delivery::kManual);
-  ResidencyClient client = bench.Open(1);
-  client.TransferOne(bench.Key(0), PoolId{0});
-  bench.AwaitReads(1);
-  bench.reader.CompleteAll();
-  client.AwaitTransfer(TransferId{1});
-  client.TransferOne(bench.Key(1), PoolId{0});
-  const LedgerCounts before = bench.Counts(0);
-  const std::vector<RoutedExpert> routed =
-      client
-          .Route(LayerIndex{1}, 1, {ExpertIndex{2}, ExpertIndex{0}, ExpertIndex{2}, ExpertIndex{1}})
-          .get()
-          .value();
-  REQUIRE(routed.size() == 3);
-  CHECK(routed[0].expert == ExpertIndex{2});
-  CHECK(routed[0].residence == Residence::kAbsent);
-  CHECK(routed[1].residence == Residence::kResident);
-  CHECK(routed[2].residence == Residence::kLoading);
-  CHECK(routed[0].lane == 0);
-  const LedgerCounts after = bench.Counts(0);
-  CHECK(after.hits == before.hits + 1);
-  CHECK(after.misses == before.misses + 1);
-  CHECK(after.in_flight == before.in_flight + 1);
-  CHECK(after.held == before.held);
-  CHECK(after.loading == before.loading);
-  bench.executor.WithModel(bench.id, [&](LoadedModel& each) {
-    CHECK(each.heat->Heat(LayerIndex{1}, ExpertIndex{2}) > 0);
-    CHECK(each.heat->Heat(LayerIndex{1}, ExpertIndex{5}) == 0);
-  });
-}
-
-TEST_CASE("Fences and drains of host memory pass at once", "[scheduling]") {
-  Bench bench(8);
-  ResidencyClient client = bench.Open(1);
-  CHECK(client.Fence(PoolId{0}).get().has_value());
-  CHECK(client.Drain(PoolId{0}).get().has_value());
-  const TransferOutcome push = client.TransferOne(bench.Key(0), PoolId{1});
-  CHECK(std::get<Error>(push).code == ErrorCode::kFailedPrecondition);
 }
 
 }  // namespace moetier
