@@ -35,7 +35,7 @@ Ticket Begin(VramPool& pool, const ExpertKey& key, uint64_t wave,
              const std::optional<ExpertKey>& victim = std::nullopt) {
   CommandList commands;
   pool.ledger(kClass).Step(ReserveWave{.wave = WaveId{wave}, .keys = std::span(&key, 1)}, commands);
-  const Ticket ticket = std::get<StartRead>(commands.at(0)).ticket;
+  const Ticket ticket = std::get<StartRead>(commands.back()).ticket;
   CHECK(pool.CopyBegins(kClass, ticket.slot, key) == victim);
   return ticket;
 }
