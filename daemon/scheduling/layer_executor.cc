@@ -86,6 +86,10 @@ void LayerExecutor::AddModel(std::unique_ptr<LoadedModel> model) {
 }
 
 std::unique_ptr<LoadedModel> LayerExecutor::RemoveModel(ModelId model) {
+  return AskForRemoval(model).get();
+}
+
+std::future<std::unique_ptr<LoadedModel>> LayerExecutor::AskForRemoval(ModelId model) {
   auto removed = std::make_shared<std::promise<std::unique_ptr<LoadedModel>>>();
   std::future<std::unique_ptr<LoadedModel>> done = removed->get_future();
   RunOnThread([&] {
@@ -98,7 +102,7 @@ std::unique_ptr<LoadedModel> LayerExecutor::RemoveModel(ModelId model) {
     for (const ExpertKey& key : pinned) ReleasePin(key);
     found->second->removed = removed;
   });
-  return done.get();
+  return done;
 }
 
 void LayerExecutor::LiftQuarantine(ModelId id) {
@@ -143,7 +147,8 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
     MutexLock lock(lifecycle_mu_);
     if (!running_) {
       run();
-      return RemoveIdleModels();  // no loop does it any more
+      if (!stepped_) RemoveIdleModels();  // no loop does it any more
+      return;
     }
     mailbox_.Send(Control{[&] {
       run();
@@ -151,48 +156,6 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
     }});
   }
   ran.get_future().wait();
-}
-
-void LayerExecutor::Loop() {
-  while (true) {
-    TakeMessages();
-    PollSource();
-    if (IsTimeUp()) Abandon();
-    AnswerEarly();
-    Admit();
-    AdvanceChanged();
-    ContinuePreheats();
-    SubmitToDevice();
-    ReadAhead();
-    if (ComputeSome() || !changed_.empty()) continue;
-    RemoveIdleModels();
-    if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
-    Rest();
-  }
-  MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
-  running_ = false;
-  TakeMessages();
-  RemoveIdleModels();
-}
-
-void LayerExecutor::TakeMessages() {
-  mailbox_.Drain(messages_);
-  for (Message& message : messages_) {
-    if (auto* call = std::get_if<NewCall>(&message)) {
-      queue_.push_back(std::move(call->pending));
-    } else if (auto* landed = std::get_if<Landed>(&message)) {
-      landed_at_ = landed->at;
-      OnLanded(std::move(landed->done));
-    } else if (const auto* copied = std::get_if<CopyDone>(&message)) {
-      OnCopyDone(*copied);
-    } else if (const auto* ran = std::get_if<Ran>(&message)) {
-      OnRunDone(*ran);
-    } else if (const auto* guessed = std::get_if<Guessed>(&message)) {
-      OnGuesses(guessed->guesses);
-    } else {
-      std::get<Control>(message).run();
-    }
-  }
 }
 
 void LayerExecutor::AnswerEarly() {
@@ -226,7 +189,7 @@ std::optional<TimePoint> LayerExecutor::EarliestDeadline() const {
 }
 
 void LayerExecutor::Admit() {
-  while (active_.size() < options_.max_active_batches) {
+  while (true) {
     const auto next = NextCall();
     if (next == queue_.end()) return;
     std::vector<PendingCall> calls;
@@ -277,7 +240,10 @@ void LayerExecutor::AdvanceChanged() {
 }
 
 void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
-  for (const WaveId wave : std::exchange(active.finished_waves, {})) {
+  // The end of one may grant another that is finished at once, since its experts are quarantined.
+  while (!active.finished_waves.empty()) {
+    const WaveId wave = active.finished_waves.back();
+    active.finished_waves.pop_back();
     ReleaseWaveOf(wave);
     --active.waves;
   }

@@ -45,6 +45,8 @@ namespace moetier {
 // Lifetime: Stop (or the destructor) drains: what was accepted is answered first. The reader that
 //           serves the loader must outlive Stop.
 class LayerExecutor final : public LoadListener, public DeviceListener, public CallSink {
+  friend class SteppedExecutor;  // takes the thread's turns in its place (tests/sim)
+
  public:
   struct Options {
     uint32_t max_queued_calls = 1024;  // accepted and not yet answered
@@ -257,7 +259,11 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     std::vector<DevicePick> picks;
   };
 
+  // layer_executor_loop.cc
   void Loop();
+  // What has come is taken, ledgers are stepped, one run is computed. False when there is nothing
+  // to do until a message comes.
+  bool Turn();
   void TakeMessages();
   void PollSource();
   void Rest();
@@ -297,6 +303,14 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void OnGuesses(const LayerGuesses& guesses);
   void OnKeyReady(const KeyReady& ready);
   void OnKeyFailed(LoadedModel& model, const KeyFailed& failed);
+  // The two halves of Pin: what it asks for, and the wait for that.
+  struct AskedPins {
+    Status taken = Ok{};
+    std::vector<ExpertKey> keys;
+    std::vector<std::future<Status>> landed;  // parallel to `keys`
+  };
+  AskedPins AskForPins(const std::vector<ExpertKey>& keys);
+  Result<uint32_t> AwaitPins(AskedPins asked);
   [[nodiscard]] Status CheckPins(const std::set<ExpertKey>& keys) const;
   static Status CheckPinRoom(const LoadedModel& model, size_t size_class, uint32_t wanted);
   std::future<Status> BeginPin(const ExpertKey& key);
@@ -308,6 +322,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   static void NotePreheatRead(LoadedModel& model, const ExpertKey& key);
   static void CountPreheated(LoadedModel& model, const ExpertKey& key);
   [[nodiscard]] bool Quiet() const;
+  std::future<std::unique_ptr<LoadedModel>> AskForRemoval(ModelId model);
   void RemoveIdleModels();
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);
 
@@ -360,6 +375,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   std::atomic<TimePoint> abandon_at_{TimePoint::max()};  // set before stopping_, which publishes it
   Mutex lifecycle_mu_;
   bool running_ GUARDED_BY(lifecycle_mu_) = false;
+  bool stepped_ = false;  // before the first call; turns are taken on the callers' one thread
 
   // The executor thread's own.
   CallSource* source_ = nullptr;
