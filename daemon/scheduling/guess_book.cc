@@ -1,6 +1,7 @@
 #include "daemon/scheduling/guess_book.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace moetier {
 namespace {
@@ -31,9 +32,14 @@ uint64_t GuessBook::Begin(SessionId session, ModelId model, LayerIndex layer,
   return last_stamp_;
 }
 
+// What is left of a session that ended while its last call or hint was on its way goes so too.
 void GuessBook::GiveUpOld(std::vector<ExpertKey>& dropped) {
-  for (auto& [place, expectation] : expectations_) {
+  for (auto it = expectations_.begin(); it != expectations_.end();) {
+    Expectation& expectation = it->second;
     if (last_stamp_ - expectation.guessed >= kLongestWait) Forget(expectation, dropped);
+    const bool idle =
+        expectation.guesses.empty() && last_stamp_ - expectation.begun >= kLongestWait;
+    it = idle ? expectations_.erase(it) : std::next(it);
   }
 }
 
@@ -121,10 +127,12 @@ std::optional<ExpertKey> GuessBook::TakeWanted() {
 }
 
 std::optional<ExpertKey> GuessBook::TakeFound() {
-  if (found_.empty()) return std::nullopt;
-  const ExpertKey key = found_.back();
-  found_.pop_back();
-  return key;
+  while (!found_.empty()) {
+    const ExpertKey key = found_.back();
+    found_.pop_back();
+    if (expected_by_.contains(key)) return key;
+  }
+  return std::nullopt;
 }
 
 uint32_t GuessBook::expected(ModelId model) const {

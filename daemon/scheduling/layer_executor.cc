@@ -117,7 +117,8 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
     MutexLock lock(lifecycle_mu_);
     if (!running_) {
       run();
-      return RemoveIdleModels();  // no loop does it any more
+      if (!stepped_) RemoveIdleModels();  // no loop does it any more
+      return;
     }
     mailbox_.Send(Control{[&] {
       run();
@@ -125,54 +126,6 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
     }});
   }
   ran.get_future().wait();
-}
-
-void LayerExecutor::Loop() {
-  while (true) {
-    TakeMessages();
-    PollSource();
-    if (stopping_.load()) {
-      desk_.EndCalls(std::nullopt, Error{ErrorCode::kUnavailable, Reason::kDraining,
-                                         "the daemon is shutting down"});
-    }
-    desk_.Settle();
-    if (IsTimeUp()) Abandon();
-    AnswerEarly();
-    Admit();
-    AdvanceChanged();
-    ContinuePreheats();
-    SubmitToDevice();
-    ReadAhead();
-    if (ComputeSome() || !changed_.empty()) continue;
-    RemoveIdleModels();
-    if (desk_.HasWork()) continue;
-    if (stopping_.load() && accepted_.load() == 0 && Quiet()) break;
-    Rest();
-  }
-  MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
-  running_ = false;
-  TakeMessages();
-  RemoveIdleModels();
-}
-
-void LayerExecutor::TakeMessages() {
-  mailbox_.Drain(messages_);
-  for (Message& message : messages_) {
-    if (auto* call = std::get_if<NewCall>(&message)) {
-      queue_.push_back(std::move(call->pending));
-    } else if (auto* landed = std::get_if<Landed>(&message)) {
-      landed_at_ = landed->at;
-      OnLanded(std::move(landed->done));
-    } else if (const auto* copied = std::get_if<CopyDone>(&message)) {
-      OnCopyDone(*copied);
-    } else if (const auto* ran = std::get_if<Ran>(&message)) {
-      OnRunDone(*ran);
-    } else if (const auto* guessed = std::get_if<Guessed>(&message)) {
-      OnGuesses(guessed->guesses);
-    } else {
-      std::get<Control>(message).run();
-    }
-  }
 }
 
 void LayerExecutor::AnswerEarly() {
@@ -209,7 +162,7 @@ std::optional<TimePoint> LayerExecutor::EarliestDeadline() const {
 }
 
 void LayerExecutor::Admit() {
-  while (active_.size() < options_.max_active_batches) {
+  while (true) {
     const auto next = NextCall();
     if (next == queue_.end()) return;
     std::vector<PendingCall> calls;
@@ -260,7 +213,10 @@ void LayerExecutor::AdvanceChanged() {
 }
 
 void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
-  for (const WaveId wave : std::exchange(active.finished_waves, {})) {
+  // The end of one may grant another that is finished at once, since its experts are quarantined.
+  while (!active.finished_waves.empty()) {
+    const WaveId wave = active.finished_waves.back();
+    active.finished_waves.pop_back();
     ReleaseWaveOf(wave);
     --active.waves;
   }

@@ -46,6 +46,8 @@ namespace moetier {
 // Lifetime: Stop (or the destructor) drains: what was accepted is answered first. The reader that
 //           serves the loader must outlive Stop.
 class LayerExecutor final : public LoadListener, public DeviceListener, public CallSink {
+  friend class SteppedExecutor;  // takes the thread's turns in its place (tests/sim)
+
  public:
   struct Options {
     uint32_t max_queued_calls = 1024;  // accepted and not yet answered
@@ -274,7 +276,11 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     std::vector<DevicePick> picks;
   };
 
+  // layer_executor_loop.cc
   void Loop();
+  // What has come is taken, ledgers are stepped, one run is computed. False when there is nothing
+  // to do until a message comes.
+  bool Turn();
   void TakeMessages();
   void PollSource();
   void Rest();
@@ -314,6 +320,14 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void OnGuesses(const LayerGuesses& guesses);
   void OnKeyReady(const KeyReady& ready);
   void OnKeyFailed(LoadedModel& model, const KeyFailed& failed);
+  // The two halves of Pin: what it asks for, and the wait for that.
+  struct AskedPins {
+    Status taken = Ok{};
+    std::vector<ExpertKey> keys;
+    std::vector<std::future<Status>> landed;  // parallel to `keys`
+  };
+  AskedPins AskForPins(const std::vector<ExpertKey>& keys);
+  Result<uint32_t> AwaitPins(AskedPins asked);
   [[nodiscard]] Status CheckPins(const std::set<ExpertKey>& keys) const;
   static Status CheckPinRoom(const LoadedModel& model, SizeClass size_class, uint32_t wanted);
   std::future<Status> BeginPin(const ExpertKey& key);
@@ -325,6 +339,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   static void NotePreheatRead(LoadedModel& model, const ExpertKey& key);
   static void CountPreheated(LoadedModel& model, const ExpertKey& key);
   [[nodiscard]] bool Quiet() const;
+  Result<std::future<std::unique_ptr<LoadedModel>>> AskForRemoval(ModelId model);
   void RemoveIdleModels();
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);
   void NoteLeasable(const LoadedModel& model) EXCLUDES(leasable_mu_);
@@ -378,6 +393,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   std::atomic<TimePoint> abandon_at_{TimePoint::max()};  // set before stopping_, which publishes it
   Mutex lifecycle_mu_;
   bool running_ GUARDED_BY(lifecycle_mu_) = false;
+  bool stepped_ = false;  // before the first call; turns are taken on the callers' one thread
   mutable Mutex leasable_mu_;
   std::map<ModelId, Bytes> leasable_ GUARDED_BY(leasable_mu_);
 

@@ -25,6 +25,11 @@ Status LayerExecutor::CheckUnleased(ModelId id) {
 }
 
 Result<std::unique_ptr<LoadedModel>> LayerExecutor::RemoveModel(ModelId model) {
+  ASSIGN_OR_RETURN(std::future<std::unique_ptr<LoadedModel>> removed, AskForRemoval(model));
+  return removed.get();
+}
+
+Result<std::future<std::unique_ptr<LoadedModel>>> LayerExecutor::AskForRemoval(ModelId model) {
   auto removed = std::make_shared<std::promise<std::unique_ptr<LoadedModel>>>();
   std::future<std::unique_ptr<LoadedModel>> done = removed->get_future();
   Status refused = Ok{};
@@ -32,7 +37,7 @@ Result<std::unique_ptr<LoadedModel>> LayerExecutor::RemoveModel(ModelId model) {
     const auto found = models_.find(model);
     if (found == models_.end()) return removed->set_value(nullptr);
     refused = desk_.CheckUnleased(*found->second);
-    if (!refused) return removed->set_value(nullptr);
+    if (!refused) return;
     desk_.EndCalls(model, {ErrorCode::kUnavailable, Reason::kDraining, "the model is unloaded"});
     std::vector<ExpertKey> pinned;
     for (const auto& [key, wave] : pins_) {
@@ -41,9 +46,8 @@ Result<std::unique_ptr<LoadedModel>> LayerExecutor::RemoveModel(ModelId model) {
     for (const ExpertKey& key : pinned) ReleasePin(key);
     found->second->removed = removed;
   });
-  std::unique_ptr<LoadedModel> handed_back = done.get();
-  if (!refused) return refused.error();
-  return handed_back;
+  if (!refused) return std::move(refused).error();
+  return done;
 }
 
 bool LayerExecutor::WithModel(ModelId id, const std::function<void(LoadedModel&)>& visit) {

@@ -10,23 +10,29 @@
 namespace moetier {
 
 Result<uint32_t> LayerExecutor::Pin(const std::vector<ExpertKey>& keys) {
-  std::vector<ExpertKey> begun;
-  std::vector<std::future<Status>> landed;
-  Status refused = Ok{};
+  return AwaitPins(AskForPins(keys));
+}
+
+LayerExecutor::AskedPins LayerExecutor::AskForPins(const std::vector<ExpertKey>& keys) {
+  AskedPins asked;
   RunOnThread([&] {
     std::set<ExpertKey> wanted(keys.begin(), keys.end());
     std::erase_if(wanted, [&](const ExpertKey& key) { return pins_.contains(key); });
-    refused = CheckPins(wanted);
-    if (!refused.has_value()) return;
-    begun.assign(wanted.begin(), wanted.end());
-    for (const ExpertKey& key : begun) landed.push_back(BeginPin(key));
+    asked.taken = CheckPins(wanted);
+    if (!asked.taken.has_value()) return;
+    asked.keys.assign(wanted.begin(), wanted.end());
+    for (const ExpertKey& key : asked.keys) asked.landed.push_back(BeginPin(key));
   });
-  for (std::future<Status>& pin : landed) {
-    if (Status status = pin.get(); !status.has_value()) refused = std::move(status);
+  return asked;
+}
+
+Result<uint32_t> LayerExecutor::AwaitPins(AskedPins asked) {
+  for (std::future<Status>& pin : asked.landed) {
+    if (Status status = pin.get(); !status.has_value()) asked.taken = std::move(status);
   }
-  if (refused.has_value()) return static_cast<uint32_t>(begun.size());
-  Unpin(begun);
-  return std::move(refused).error();
+  if (asked.taken.has_value()) return static_cast<uint32_t>(asked.keys.size());
+  Unpin(asked.keys);
+  return std::move(asked.taken).error();
 }
 
 Status LayerExecutor::CheckPins(const std::set<ExpertKey>& keys) const {
@@ -109,6 +115,7 @@ bool LayerExecutor::ReleasePin(const ExpertKey& key) {
   }
   ReleaseWaveOf(pin->second);
   pins_.erase(pin);
+  std::erase(failed_pins_, key);  // or a pin that is asked for next would be released in its place
   return true;
 }
 

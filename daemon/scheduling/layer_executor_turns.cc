@@ -14,9 +14,10 @@ constexpr uint32_t kSessionRows = 8 * LayerBatch::kPieceRows;
 }  // namespace
 
 // The oldest call of the session that is due first, among those that have not their share of rows
-// in play; none when all have.
+// in play; none when all have, or when no more batches may be active.
 std::deque<PendingCall>::iterator LayerExecutor::NextCall() {
   auto next = queue_.end();
+  if (active_.size() >= options_.max_active_batches) return next;
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const SessionId session = it->call.session;
     if (next != queue_.end() && turns_.Due(session) >= turns_.Due(next->call.session)) continue;

@@ -49,6 +49,8 @@ class Prefetcher {
   [[nodiscard]] bool HasWanted() const { return book_.HasWanted(); }
   std::optional<ExpertKey> TakeWanted() { return book_.TakeWanted(); }
   std::optional<ExpertKey> TakeFound() { return book_.TakeFound(); }
+  // Experts of the model that some session expects.
+  [[nodiscard]] uint32_t expected(ModelId model) const { return book_.expected(model); }
 
   void EndSession(SessionId session, std::vector<ExpertKey>& dropped);
   void ForgetModel(ModelId model);

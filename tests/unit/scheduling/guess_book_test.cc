@@ -155,6 +155,26 @@ TEST_CASE("GuessBook: a guess whose call never comes is given up", "[scheduling]
   CHECK(script.book.expected(kModel) == 0);
 }
 
+TEST_CASE("GuessBook: a session that ended before its last hint came is forgotten in time",
+          "[scheduling]") {
+  Script script;
+  script.book.EndSession(kSecond, script.dropped);
+  script.Add(kSecond, 0, 1, {4}, GuessSource::kHint);
+  CHECK(script.book.Knows(kSecond));
+  for (uint64_t call = 0; call < 2 * GuessBook::kLongestWait; ++call) script.Begin(kFirst, 0, {1});
+  CHECK_FALSE(script.book.Knows(kSecond));
+  CHECK(script.book.Knows(kFirst));
+}
+
+TEST_CASE("GuessBook: what was found there and is expected no more is not told", "[scheduling]") {
+  Script script;
+  script.resident = {Key(1, 4)};
+  script.Add(kFirst, script.Begin(kFirst, 0, {1}), 1, {4});
+  script.book.EndSession(kFirst, script.dropped);
+  CHECK(script.dropped == Keys{Key(1, 4)});
+  CHECK_FALSE(script.book.TakeFound().has_value());
+}
+
 TEST_CASE("GuessBook: nothing of a model that is forgotten is wanted", "[scheduling]") {
   Script script;
   script.Add(kFirst, script.Begin(kFirst, 0, {1}), 1, {4});

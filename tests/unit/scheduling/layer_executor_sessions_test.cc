@@ -43,6 +43,21 @@ TEST_CASE(
   CHECK(tap.use_count() == 1);
 }
 
+TEST_CASE("LayerExecutor: a call that waits for its session's share begins when the share is free",
+          "[scheduling]") {
+  Bench bench(16, kThread);
+  bench.reader.HoldNew(true);  // both are there before the first ends
+  Bench::Answer prompt = bench.Submit(bench.Call(1, 520, 2, 1));
+  Bench::Answer row = bench.Submit(bench.Call(1, 1, 2, 2));
+  bench.Counts(0);
+  bench.reader.HoldNew(false);
+  bench.reader.Release();
+  CHECK(prompt.get().has_value());
+  // Nothing else comes that would wake the executor.
+  REQUIRE(row.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  CHECK(row.get().has_value());
+}
+
 TEST_CASE("LayerExecutor: one row of a session does not wait for all that another has asked for",
           "[scheduling]") {
   Bench bench(16, kThread);

@@ -1,0 +1,66 @@
+#ifndef MOETIER_TESTS_SIM_SIM_OPERATOR_H_
+#define MOETIER_TESTS_SIM_SIM_OPERATOR_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "tests/sim/executor_auditor.h"
+#include "tests/sim/executor_canaries.h"
+#include "tests/sim/sim_machine.h"
+#include "tests/sim/sim_trace.h"
+#include "tests/support/random.h"
+
+namespace moetier {
+
+// The operator: pins, live budgets, preheats, reloads of what was quarantined. Checks that what it
+// was granted is so.
+class SimOperator {
+ public:
+  SimOperator(SimMachine& machine, ExecutorAuditor& auditor, Random& random, ExecutorCanary canary,
+              SimTrace& trace)
+      : machine_(machine), auditor_(auditor), random_(random), canary_(canary), trace_(trace) {}
+
+  void Pin();
+  void Unpin();
+  void UnpinAll();
+  // One at a time, as in the daemon; nothing while one is under way.
+  void ChangeBudget();
+  void Preheat();
+  void Reload();
+  // Looks after what is under way. False when nothing has changed.
+  bool Continue();
+
+  void CheckPins();
+  // When nothing is under way any more; `stopping`: the executor was told to.
+  void CheckAtRest(bool stopping);
+  [[nodiscard]] size_t pinned() const { return pinned_.size(); }
+  void Stopping() { stopping_ = true; }
+
+ private:
+  struct Budget {
+    std::vector<uint32_t> slots;  // by size class
+  };
+
+  std::vector<ExpertKey> DrawKeys(uint32_t most);
+  void AskFor(const std::vector<ExpertKey>& keys);
+  bool ConcludePins();
+  bool ContinueBudget();
+  void TakeMissing(const Budget& budget, const LayerExecutor::SlotUse& use);
+
+  SimMachine& machine_;
+  ExecutorAuditor& auditor_;
+  Random& random_;
+  const ExecutorCanary canary_;
+  SimTrace& trace_;
+  std::optional<SteppedExecutor::Pins> asked_;  // one at a time, as in the daemon
+  std::set<ExpertKey> unpinned_;                // since it was asked for
+  std::set<ExpertKey> pinned_;                  // landed
+  std::optional<Budget> budget_;
+  bool stopping_ = false;
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_TESTS_SIM_SIM_OPERATOR_H_
