@@ -34,7 +34,9 @@ struct TcpConfig {
 };
 
 enum class VerifyOnLanding : uint8_t { kAlways, kFirst, kNever };
-enum class ExactMode : uint8_t { kStall };  // a miss waits for its read; nothing is masked
+// What a decode does with an expert that only the drive has: waits for its read, or leaves it out of
+// the sum and reads it for the next time.
+enum class ExactMode : uint8_t { kStall, kMask };
 
 // Which experts computed from RAM are copied to a device's memory.
 enum class VramAdmissionChoice : uint8_t { kAlways, kSecondTouch };

@@ -13,8 +13,8 @@ constexpr std::array<std::pair<std::string_view, VerifyOnLanding>, 3> kVerifyCho
     {{"always", VerifyOnLanding::kAlways},
      {"first", VerifyOnLanding::kFirst},
      {"never", VerifyOnLanding::kNever}}};
-constexpr std::array<std::pair<std::string_view, ExactMode>, 1> kExactChoices = {
-    {{"stall", ExactMode::kStall}}};
+constexpr std::array<std::pair<std::string_view, ExactMode>, 2> kExactChoices = {
+    {{"stall", ExactMode::kStall}, {"mask", ExactMode::kMask}}};
 constexpr std::array<std::pair<std::string_view, VramAdmissionChoice>, 2> kAdmissionChoices = {
     {{"always", VramAdmissionChoice::kAlways},
      {"second_touch", VramAdmissionChoice::kSecondTouch}}};

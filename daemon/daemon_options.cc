@@ -134,6 +134,7 @@ ModelOptions ModelOptionsFor(const ModelConfig& model) {
   options.ram = model.ram;
   options.policy = model.policy;
   options.landing_check = CheckFor(model.verify_on_landing);
+  options.misses = model.exact == ExactMode::kMask ? MissRule::kMask : MissRule::kStall;
   options.vram = model.vram;
   options.vram_policy = model.vram_policy;
   options.vram_admission = AdmissionFor(model.vram_admission);

@@ -93,6 +93,7 @@ void FillLayerTimes(const LayerTimesSnapshot& times, v1::LayerTimes& message) {
   message.set_ended_by_read(times.ended_by_read);
   message.set_ended_by_compute(times.ended_by_compute);
   message.set_ended_by_device(times.ended_by_device);
+  message.set_masked_picks(times.masked_picks);
   message.set_hits(times.hits);
   message.set_in_flight_hits(times.in_flight_hits);
   message.set_misses(times.misses);

@@ -154,6 +154,7 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
   info.source_paths.assign(model->store->source_paths().begin(),
                            model->store->source_paths().end());
   info.arithmetic = kArithmeticId;
+  if (model->misses == MissRule::kMask) info.arithmetic += kMaskedSuffix;
   executor_.AddModel(std::move(model));
   {
     MutexLock lock(models_mu_);

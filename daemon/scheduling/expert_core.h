@@ -34,6 +34,8 @@ namespace moetier {
 
 // Names the arithmetic of ARCHITECTURE.md; a change of any output bit changes it.
 inline constexpr std::string_view kArithmeticId = "moetier-1/int8x32";
+// Follows it where results may leave picks out.
+inline constexpr std::string_view kMaskedSuffix = "+mask";
 
 // The daemon without its transports: models, the tiers under them, the executor.
 // Threads:  as DaemonCore says. Loads run one at a time on their callers' threads.

@@ -41,6 +41,7 @@ bool LayerBatch::NextPiece() {
     results += call.top_k;
   }
   results_.resize(size_t{results} * stride_);
+  masked_.assign(first_result_.size(), 0);
   CollectExperts();
   return true;
 }
@@ -107,6 +108,24 @@ void LayerBatch::Fail(uint32_t index, const Error& error) {
     calls_[rows_[piece_begin_ + use.piece_row].call].fault = error;
     std::fill_n(Result(use.result), stride_, 0.0f);  // never sent; defined for CombinePiece
   }
+}
+
+bool LayerBatch::TryMask(uint32_t index) {
+  const PickedExpert& expert = experts_[index];
+  const std::span<const Use> uses = std::span(uses_).subspan(expert.first_use, expert.use_count);
+  const bool may = std::ranges::all_of(uses, [&](const Use& use) {
+    const LayerCall& call = calls_[rows_[piece_begin_ + use.piece_row].call].call;
+    return call.rows <= kDecodeRows && masked_[use.piece_row] < call.top_k / kMaskedShare;
+  });
+  if (!may) return false;
+  for (const Use& use : uses) {
+    const Row& row = rows_[piece_begin_ + use.piece_row];
+    ++masked_[use.piece_row];
+    calls_[row.call].output.masked.push_back(
+        {.row = row.row, .pick = use.result - first_result_[use.piece_row]});
+    std::fill_n(Result(use.result), stride_, 0.0f);
+  }
+  return true;
 }
 
 template <typename Visit>

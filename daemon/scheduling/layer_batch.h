@@ -33,6 +33,9 @@ class LayerBatch {
  public:
   static constexpr uint32_t kPieceRows = 64;
   static constexpr uint32_t kDecodeRows = 8;  // larger requests load to the cold end
+  // One in so many of a row's picks may be left out. From an empty cache all would be, and what a
+  // model then writes is no text.
+  static constexpr uint32_t kMaskedShare = 4;
 
   // One expert of the current piece and the (row, pick) results that wait for it.
   struct PickedExpert {
@@ -59,6 +62,10 @@ class LayerBatch {
   LaneTask Task(uint32_t index, const std::byte* record);
   // The expert cannot be had: every call with a row that picked it fails.
   void Fail(uint32_t index, const Error& error);
+  // Leaves the expert out of the sums of the rows that picked it, unless a request of more than
+  // kDecodeRows rows picked it or a row has kMaskedShare of its picks left out already. Whether it
+  // did; else nothing has changed.
+  bool TryMask(uint32_t index);
   // Counts the expert for every call that picked it.
   void Count(uint32_t index, Resolution resolution);
   // A lane computed the expert, for every call that picked it.
@@ -97,6 +104,7 @@ class LayerBatch {
   uint32_t piece_end_ = 0;
   kernels::ActivationRows inputs_;
   std::vector<uint32_t> first_result_;  // per row of the piece
+  std::vector<uint32_t> masked_;        // likewise: picks left out
   std::vector<PickedExpert> experts_;
   std::vector<Use> uses_;
   std::vector<uint32_t> expert_of_id_;  // by expert number: index into experts_ + 1, 0 = not picked

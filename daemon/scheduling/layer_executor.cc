@@ -204,7 +204,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
 }
 
 void LayerExecutor::AdvanceChanged() {
-  for (const WaveId wave : std::exchange(finished_write_backs_, {})) ReleaseWaveOf(wave);
+  for (const WaveId wave : std::exchange(finished_unattended_, {})) ReleaseWaveOf(wave);
   while (!changed_.empty()) {
     const uint64_t id = changed_.back();
     changed_.pop_back();
@@ -237,10 +237,12 @@ void LayerExecutor::Advance(uint64_t id, ActiveBatch& active) {
     active.asks.resize(active.unfinished);
     std::iota(active.asks.begin(), active.asks.end(), 0);
     active.next_ask = 0;
+    if (active.model.misses == MissRule::kMask) MaskMisses(active);
     if (HasDevice()) PlanPiece(id, active);
     active.first_retry = static_cast<uint32_t>(active.asks.size());
   }
   AskForWaves(id, active);
+  FillMasked(active);
 }
 
 void LayerExecutor::AskForWaves(uint64_t id, ActiveBatch& active) {

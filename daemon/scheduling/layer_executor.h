@@ -190,9 +190,9 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   };
   using Message = std::variant<NewCall, Landed, CopyDone, Ran, Guessed, Control>;
 
-  // A wave of one batch's experts, one pinned expert, one that comes back from VRAM, or one of the
-  // desk's transfers.
-  static constexpr uint64_t kWriteBackBatch = UINT64_MAX;
+  // A wave of one batch's experts, one pinned expert, one that nobody waits for (it comes back from
+  // VRAM, or was masked), or one of the desk's transfers.
+  static constexpr uint64_t kUnattendedBatch = UINT64_MAX;
   static constexpr uint64_t kTransferBatch = UINT64_MAX - 1;
   struct Wave {
     LoadedModel* model = nullptr;
@@ -237,11 +237,12 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     std::chrono::nanoseconds planned{0};
     TimePoint last_landed;  // of what it had to wait for
     EndedBy ended_by = EndedBy::kCompute;
-    bool begun = false;          // a piece is in work
-    std::vector<uint32_t> asks;  // experts that are to be had in RAM, in the order of asking
-    uint32_t next_ask = 0;       // the first that no wave asked for yet
-    uint32_t first_retry = 0;    // asks from here on: a device did not compute them after all
-    uint32_t unfinished = 0;     // experts of the piece that have neither run nor failed
+    bool begun = false;            // a piece is in work
+    std::vector<uint32_t> masked;  // experts of the piece that are left out, and to be read
+    std::vector<uint32_t> asks;    // experts that are to be had in RAM, in the order of asking
+    uint32_t next_ask = 0;         // the first that no wave asked for yet
+    uint32_t first_retry = 0;      // asks from here on: a device did not compute them after all
+    uint32_t unfinished = 0;       // experts of the piece that have neither run nor failed
     uint32_t waves = 0;
     std::vector<ReadyExpert> ready;
     std::vector<WaveId> finished_waves;
@@ -344,6 +345,10 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);
   void NoteLeasable(const LoadedModel& model) EXCLUDES(leasable_mu_);
 
+  // layer_executor_mask.cc: what a decode leaves out.
+  void MaskMisses(ActiveBatch& active);
+  void FillMasked(ActiveBatch& active);
+
   // layer_executor_plan.cc: which lane each expert of a piece runs on.
   [[nodiscard]] bool HasDevice() const { return device_ != nullptr && !device_lost_; }
   void PlanPiece(uint64_t id, ActiveBatch& active);
@@ -429,7 +434,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   std::unordered_map<CopyId, CopyUnderWay> copies_;
   std::unordered_map<RunId, RunUnderWay> runs_;
   std::optional<WriteBack> write_back_;        // within the step that asks for its slot
-  std::vector<WaveId> finished_write_backs_;   // to be released outside of steps
+  std::vector<WaveId> finished_unattended_;    // to be released outside of steps
   std::map<uint64_t, ActiveBatch> abandoned_;  // answered; runs still read and write them
   std::vector<uint64_t> device_changed_;       // batches with something for the device
   std::vector<PlanPick> picks_;

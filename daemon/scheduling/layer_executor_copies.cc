@@ -49,7 +49,7 @@ void LayerExecutor::BeginWriteBack(LoadedModel& model, SizeClass size_class,
   Wave& wave = waves_[id];
   wave.model = &model;
   wave.size_class = size_class;
-  wave.batch = kWriteBackBatch;
+  wave.batch = kUnattendedBatch;
   wave.keys = {victim.key};
   write_back_ = victim;
   Step(model, size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});

@@ -64,7 +64,7 @@ void LayerExecutor::OnLanded(LoadDone done) {
 
 void LayerExecutor::OnKeyReady(const KeyReady& ready) {
   Wave& wave = waves_.at(ready.wave);
-  if (wave.batch == kWriteBackBatch) return finished_write_backs_.push_back(ready.wave);
+  if (wave.batch == kUnattendedBatch) return finished_unattended_.push_back(ready.wave);
   if (wave.batch == kTransferBatch) return desk_.OnReadWave(ready.wave, std::nullopt);
   if (wave.batch == 0) {
     wave.unfinished = 0;
@@ -84,7 +84,7 @@ void LayerExecutor::OnKeyReady(const KeyReady& ready) {
 
 void LayerExecutor::OnKeyFailed(LoadedModel& model, const KeyFailed& failed) {
   Wave& wave = waves_.at(failed.wave);
-  if (wave.batch == kWriteBackBatch) return finished_write_backs_.push_back(failed.wave);
+  if (wave.batch == kUnattendedBatch) return finished_unattended_.push_back(failed.wave);
   const ExpertKey& key = wave.keys[failed.index];
   const auto found = model.quarantine.find(key);
   MOE_CHECK(found != model.quarantine.end(), "{} failed without a reason", ToString(key));
@@ -108,6 +108,7 @@ void LayerExecutor::ReleaseWaveOf(WaveId id) {
   const auto node = waves_.extract(id);
   const Wave& wave = node.mapped();
   if (wave.batch == 0) --wave.model->pinned[Raw(wave.size_class)];
+  if (wave.batch == kUnattendedBatch) wave.model->filling.erase(wave.keys.front());
   Step(*wave.model, wave.size_class, ReleaseWave{.wave = id});
 }
 

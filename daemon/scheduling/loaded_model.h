@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,9 @@ struct LoadedModel {
   std::vector<std::string> warnings;
   std::vector<Fallback> fallbacks;  // of its store; the arena knows its own
 
+  MissRule misses = MissRule::kStall;
+  uint64_t masked_picks = 0;    // left out of sums, since the load
+  std::set<ExpertKey> filling;  // left out, and being read since
   LandingCheck landing_check = LandingCheck::kFirst;
   std::map<LayerIndex, std::vector<bool>> verified;  // per expert: checked once in this life
   std::map<ExpertKey, Error> quarantine;

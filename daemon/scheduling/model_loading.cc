@@ -101,6 +101,7 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   model->id = id;
   model->name = options.name;
   model->landing_check = options.landing_check;
+  model->misses = options.misses;
   model->preheats = options.preheat;
   model->store = std::move(open.store);
   model->fallbacks = std::move(open.fallbacks);

@@ -28,6 +28,7 @@ struct ModelOptions {
   std::string ram_key = {};    // what the configuration calls it; empty: models[NAME].ram
   std::string policy = "lru";  // tiers/eviction_policy.h names them
   LandingCheck landing_check = LandingCheck::kFirst;
+  MissRule misses = MissRule::kStall;
   bool preheat = true;  // load the hottest experts into free slots while the model serves
   // On the device, where there is one; none: no experts there.
   std::optional<MemoryBudget> vram = Percent{100};

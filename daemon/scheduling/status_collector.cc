@@ -150,6 +150,7 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
   for (const auto& [id, model] : view.models) {
     ram.budget += model->budget;
     snapshot.layer_times[id] = SummariseRecords(model->records.records());
+    snapshot.layer_times[id].masked_picks = model->masked_picks;
     ram.used += model->arena->size();
     ram.page_size = model->arena->page_size();
     for (size_t i = 0; i < model->ledgers.size(); ++i) {
@@ -160,6 +161,11 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
     }
     for (const std::string& warning : model->warnings) snapshot.warnings.push_back(warning);
     if (auto below = BelowWorkingSet(*model)) snapshot.warnings.push_back(*std::move(below));
+    if (model->misses == MissRule::kMask) {
+      snapshot.warnings.push_back(
+          fmt::format("model {} is not exact (exact: mask): {} picks were left out of results",
+                      model->name, model->masked_picks));
+    }
     for (const auto& fallbacks : {model->fallbacks, model->arena->fallbacks()}) {
       for (const Fallback& fallback : fallbacks) {
         snapshot.fallbacks.push_back(

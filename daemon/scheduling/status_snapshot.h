@@ -117,6 +117,7 @@ struct LayerTimesSnapshot {
   uint64_t hits = 0;
   uint64_t in_flight_hits = 0;
   uint64_t misses = 0;
+  uint64_t masked_picks = 0;  // left out of sums, since the model was loaded
 };
 
 struct QuarantineSnapshot {

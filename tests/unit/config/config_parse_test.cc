@@ -318,8 +318,8 @@ TEST_CASE("ParseConfig: a model's faults are named with its place in the list", 
       {"  - {name: b, path: q, policy: \"heat:\"}\n",
        "f.yaml:4: models.load[1].policy: `heat:` is not an eviction policy; allowed: lru, clock, "
        "lfu:WINDOW:HALF_LIFE (such as lfu:32:0), heat, heat:HALF_LIFE, static"},
-      {"  - {name: b, path: q, exact: mask}\n",
-       "f.yaml:4: models.load[1].exact: `mask` is none of the choices; allowed: stall"},
+      {"  - {name: b, path: q, exact: almost}\n",
+       "f.yaml:4: models.load[1].exact: `almost` is none of the choices; allowed: stall, mask"},
   };
   for (const Refused& refused : cases) {
     INFO(refused.text);
