@@ -25,7 +25,7 @@ std::optional<std::string> SteppedExecutor::UnderWay() const {
       {"waves beside the pins", e.waves_.size() - e.pins_.size()},
       {"waves of VRAM", e.vram_waves_.size()},
       {"finished waves of VRAM", e.finished_vram_waves_.size()},
-      {"finished write-backs", e.finished_write_backs_.size()},
+      {"finished waves of nobody", e.finished_unattended_.size()},
       {"copies", e.copies_.size()},
       {"runs", e.runs_.size()},
       {"write-backs to ask for", e.write_back_ ? 1u : 0u},
