@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/cuda/simt/sanitizers.h"
@@ -202,7 +203,9 @@ CudaThread& Grid::PickReady() {
   return *picked;
 }
 
+// For the host alone, which may end the grid while threads wait.
 void Grid::Suspend(CudaThread& thread) {
+  SIMT_TSAN(__tsan_release(&end_fence);)
   Context::Switch(thread.context, scheduler_, Context::Leaving::kForNow);
 }
 
@@ -307,10 +310,12 @@ bool Grid::CompleteMeeting(Warp& warp, uint32_t mask) {
   return true;
 }
 
-// The fibers of a failed grid are abandoned where they are: kernels own nothing.
-void Grid::Fail(const std::string& what, const CudaThread& thread) {
-  error_ = what + ", " + Describe(thread);
-  Context::Switch(current_thread->context, scheduler_, Context::Leaving::kForNow);
+// The fibers of a failed grid are abandoned where they are: kernels own nothing, and `what` has
+// been moved from.
+void Grid::Fail(std::string&& what, const CudaThread& thread) {
+  error_ = std::move(what);
+  error_ += ", " + Describe(thread);
+  Suspend(*current_thread);
   std::abort();  // nobody continues it
 }
 

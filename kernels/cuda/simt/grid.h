@@ -68,7 +68,7 @@ class Grid {
   void Meet(const Meeting& meeting, const Place& place);
   void Yield(const Place& place);
   void YieldBySeed(const Place& place);
-  [[noreturn]] void Fail(const std::string& what, const CudaThread& thread);
+  [[noreturn]] void Fail(std::string&& what, const CudaThread& thread);
 
  private:
   static void FiberMain();

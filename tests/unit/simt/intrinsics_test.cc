@@ -48,7 +48,7 @@ __global__ void MisalignedCopy(const char* in) {
 }
 
 __global__ void CompareAndSwapAdds(int* sum) {
-  int seen = *static_cast<volatile int*>(sum);
+  int seen = atomicAdd(sum, 0);
   for (int old = seen - 1; old != seen;) {
     old = seen;
     seen = atomicCAS(sum, old, old + 1);
