@@ -19,7 +19,7 @@ if(MOETIER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # The same bits on every build: no contraction, no reassociation (ARCHITECTURE.md, "Arithmetic").
-add_compile_options(-ffp-contract=off)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>")
 if(MOETIER_FUZZ)
   # Instruments every target; only the fuzzers link libFuzzer's main.
   add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer)

@@ -3,16 +3,10 @@
 
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "kernels/weight_type.h"
 
 namespace moetier::kernels {
-
-// How gate and up become h, before down.
-enum class Activation : uint8_t {
-  kSwiGlu,         // silu(g) * u
-  kGeGlu,          // gelu_tanh(g) * u
-  kSwiGluClamped,  // gpt-oss: g = min(g, 7), u = clamp(u, -7, 7); g * sigmoid(1.702 g) * (u + 1)
-};
 
 // One expert's feed-forward network: y = down(act(gate(x) + bg, up(x) + bu)) + bd.
 // gate and up are [ffn, hidden], down is [hidden, ffn], row-major as in GGUF; biases are f32.

@@ -9,7 +9,7 @@ import sys
 
 from source_tree import ROOT, list_paths
 
-SUFFIXES = (".h", ".cc", ".c")
+SUFFIXES = (".h", ".cc", ".c", ".cu")
 SKIP = 77
 
 

@@ -1,0 +1,116 @@
+#ifndef MOETIER_KERNELS_CUDA_DECODE_KERNELS_H_
+#define MOETIER_KERNELS_CUDA_DECODE_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/activation.h"
+#include "kernels/weight_type.h"
+
+// Experts over few rows on a GPU, in the canonical arithmetic: the bits of kernels/reference.
+// Plain C++17, so that nvcc and the host's compiler read the same header. Every pointer below is
+// device memory, read and written when the kernel runs; the caller keeps it until then.
+// Each launch returns the runtime's error code, 0 for success; an error of the kernel itself shows
+// when the stream is waited for. Threads: any, one stream from one thread at a time.
+
+namespace moetier::kernels::cuda {
+
+using StreamHandle = void*;  // a cudaStream_t, or a simt::Stream of the emulator
+
+inline constexpr uint32_t kUnitRows = 32;  // rows of a matrix that one block of threads computes
+inline constexpr uint64_t kNoBias = ~uint64_t{0};
+
+// Rows of activations ready for dots, as kernels/activation_rows.h defines them, in five planes.
+// `blocks` is columns / 32, rounded up; what pads a row is zero. 4-byte aligned.
+struct PreparedRows {
+  float* values;       // [rows][32 * blocks]
+  int8_t* codes;       // [rows][32 * blocks]
+  float* scales;       // [rows][blocks]
+  float* scaled_sums;  // [rows][blocks]
+  int32_t* half_sums;  // [rows][blocks][2]
+  uint32_t columns;
+  uint32_t blocks;
+};
+
+// Where a matrix of rows16 groups lies in a record, in bytes.
+struct MatrixPlace {
+  uint64_t offset;  // of group 0 from the record's start
+  uint64_t stride;  // from a group to the next
+};
+
+// What all experts of a model have in common. MakeExpertPlan (kernels/cuda/expert_plan.h) fills it.
+struct ExpertPlan {
+  uint32_t hidden;
+  uint32_t ffn;
+  Activation activation;
+  WeightType gate_up;  // of both
+  WeightType down;
+  MatrixPlace gate;
+  MatrixPlace up;
+  MatrixPlace down_place;
+  uint64_t gate_bias;  // bytes from the record's start, or kNoBias
+  uint64_t up_bias;
+  uint64_t down_bias;
+};
+
+// One expert and the picks that it serves: neighbours in the list of picks, which is also the
+// order of rows in `h` and `y`. Without picks it stands for nothing, so that a launch of a fixed
+// size can be replayed.
+struct ExpertRun {
+  const std::byte* record;  // 64-byte aligned
+  uint32_t first_pick;
+  uint32_t picks;
+};
+
+// Rows made ready: the input of gate and up.
+struct PrepareCall {
+  const float* values;  // [rows][out.columns]
+  uint32_t rows;
+  PreparedRows out;
+};
+int LaunchPrepare(const PrepareCall& call, StreamHandle stream);
+
+// h[pick] = act(gate(x[row]), up(x[row])), prepared for down. Bytes moved: gate and up once for
+// each 4 picks of a run.
+struct GateUpCall {
+  ExpertPlan plan;
+  const ExpertRun* runs;  // [run_count]
+  uint32_t run_count;     // 1..65535
+  uint32_t picks_max;     // no run has more
+  const uint32_t* row_of_pick;
+  PreparedRows x;
+  PreparedRows h;
+};
+int LaunchGateUp(const GateUpCall& call, StreamHandle stream);
+
+// y[pick] = down(h[pick]), without the router weight. Bytes moved: down once for each 4 picks of a
+// run.
+struct DownCall {
+  ExpertPlan plan;
+  const ExpertRun* runs;
+  uint32_t run_count;
+  uint32_t picks_max;
+  PreparedRows h;
+  float* y;  // [picks][hidden]; a NaN is 0x7FC00000
+};
+int LaunchDown(const DownCall& call, StreamHandle stream);
+
+// out[row] = the sum of weight * y[pick] over the row's picks, in the request's order, by fma from
+// +0.
+struct CombineCall {
+  const float* y;
+  uint32_t hidden;
+  uint32_t rows;                  // 1..65535
+  const uint32_t* first_of_row;   // [rows + 1] into the next two
+  const uint32_t* pick_in_order;  // the row's picks, as the request has them
+  const float* weight_in_order;
+  float* out;  // [rows][hidden]
+};
+int LaunchCombine(const CombineCall& call, StreamHandle stream);
+
+// The launches above take this type for gate and up, or for down.
+bool HasDecodeKernel(WeightType type);
+
+}  // namespace moetier::kernels::cuda
+
+#endif  // MOETIER_KERNELS_CUDA_DECODE_KERNELS_H_
