@@ -50,7 +50,7 @@ grpc::ServerUnaryReactor* ExpertsService::Route(grpc::CallbackServerContext* cal
                                     }));
     return Ok{};
   };
-  return AnswerLater(context_, *call, request->session(), start);
+  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ExpertsService::Hint(grpc::CallbackServerContext* call,

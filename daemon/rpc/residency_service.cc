@@ -15,11 +15,16 @@ namespace {
 using std::chrono::microseconds;
 using Leases = std::vector<LeaseOutcome>;
 
-// No longer than somebody waits for the answer.
+// Ends so long before the call's deadline that the answer can still be read.
 microseconds WaitOf(uint32_t wait_us, const grpc::CallbackServerContext& call) {
+  constexpr microseconds kLeastMargin{1000};
+  constexpr microseconds kMostMargin{50000};
   const microseconds wait = std::min<microseconds>(microseconds(wait_us),  //
                                                    ResidencyService::kLongestWait);
-  return std::clamp(TimeLeft(call).value_or(wait), microseconds(0), wait);
+  const std::optional<microseconds> left = TimeLeft(call);
+  if (!left) return wait;
+  return std::clamp(*left - std::clamp(*left / 8, kLeastMargin, kMostMargin), microseconds(0),
+                    wait);
 }
 
 std::vector<LeaseId> GivenLeases(const Leases& outcomes) {
@@ -30,11 +35,39 @@ std::vector<LeaseId> GivenLeases(const Leases& outcomes) {
   return given;
 }
 
+// Ends an Acquire. A client that has gone by then does not know of its leases: they are given back.
+// Lifetime: its own; it ends with the call, whose context lives until OnDone has returned.
+class AcquireReactor final : public grpc::ServerUnaryReactor {
+ public:
+  AcquireReactor(const grpc::CallbackServerContext& call, ResidencyCalls& residency)
+      : call_(call), residency_(residency) {}
+
+  // Before Finish.
+  void Give(SessionId session, std::vector<LeaseId> leases) {
+    session_ = session;
+    leases_ = std::move(leases);
+  }
+
+  void OnDone() override {
+    if (!leases_.empty() && call_.IsCancelled()) {
+      residency_.Release(session_, std::move(leases_), [](const auto& /*count*/) {});
+    }
+    delete this;
+  }
+
+ private:
+  const grpc::CallbackServerContext& call_;
+  ResidencyCalls& residency_;
+  SessionId session_{};
+  std::vector<LeaseId> leases_;
+};
+
 }  // namespace
 
 grpc::ServerUnaryReactor* ResidencyService::Acquire(grpc::CallbackServerContext* call,
                                                     const v1::AcquireRequest* request,
                                                     v1::AcquireReply* reply) {
+  auto* const reactor = new AcquireReactor(*call, context_.core.residency());
   const auto start = [=, this](const Session& session, const LaterAnswer& answer,
                                FaultPlace& place) -> Status {
     ResidencyCalls::AcquireRequest asked;
@@ -45,24 +78,14 @@ grpc::ServerUnaryReactor* ResidencyService::Acquire(grpc::CallbackServerContext*
       ASSIGN_OR_RETURN(asked.pool, ValidatePool(request->pool().pool(), context_.pools, place));
     }
     asked.wait = WaitOf(request->wait_us(), *call);
-    ResidencyCalls& residency = context_.core.residency();
-    residency.Acquire(std::move(asked),
-                      [=, id = session.id(), &residency](const Result<Leases>& outcomes) {
-                        if (!outcomes) return answer.Refuse(outcomes.error());
-                        if (answer.cancelled()) {
-                          // Nobody would know of these leases.
-                          std::vector<LeaseId> given = GivenLeases(*outcomes);
-                          if (!given.empty())
-                            residency.Release(id, std::move(given), [](const auto& /*count*/) {});
-                          return answer.reactor()->Finish(grpc::Status::CANCELLED);
-                        }
-                        for (const LeaseOutcome& outcome : *outcomes)
-                          *reply->add_slots() = ToProto(outcome);
-                        answer.reactor()->Finish(grpc::Status::OK);
-                      });
+    const auto give = [=, id = session.id()](const Leases& outcomes) {
+      reactor->Give(id, GivenLeases(outcomes));
+      for (const LeaseOutcome& outcome : outcomes) *reply->add_slots() = ToProto(outcome);
+    };
+    context_.core.residency().Acquire(std::move(asked), answer.Then<Leases>(give));
     return Ok{};
   };
-  return AnswerLater(context_, *call, request->session(), start);
+  return AnswerLater(LaterAnswer(context_, *reactor), request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Release(grpc::CallbackServerContext* call,
@@ -76,7 +99,7 @@ grpc::ServerUnaryReactor* ResidencyService::Release(grpc::CallbackServerContext*
         answer.Then<uint32_t>([reply](uint32_t released) { reply->set_released(released); }));
     return Ok{};
   };
-  return AnswerLater(context_, *call, request->session(), start);
+  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Fill(grpc::CallbackServerContext* call,
@@ -109,7 +132,7 @@ grpc::ServerUnaryReactor* ResidencyService::Transfer(PoolKind to, grpc::Callback
                                        }));
     return Ok{};
   };
-  return AnswerLater(context_, call, request.session(), start);
+  return AnswerLater(LaterAnswer(context_, *call.DefaultReactor()), request.session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Landed(grpc::CallbackServerContext* call,
@@ -123,7 +146,7 @@ grpc::ServerUnaryReactor* ResidencyService::Landed(grpc::CallbackServerContext* 
             [reply](const LandedTransfers& landed) { FillLanded(landed, *reply); }));
     return Ok{};
   };
-  return AnswerLater(context_, *call, request->session(), start);
+  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Fence(grpc::CallbackServerContext* call,
@@ -135,7 +158,7 @@ grpc::ServerUnaryReactor* ResidencyService::Fence(grpc::CallbackServerContext* c
     context_.core.residency().Fence(session.id(), pool, answer.Then<Ok>([](Ok) {}));
     return Ok{};
   };
-  return AnswerLater(context_, *call, request->session(), start);
+  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Drain(grpc::CallbackServerContext* call,
@@ -147,7 +170,7 @@ grpc::ServerUnaryReactor* ResidencyService::Drain(grpc::CallbackServerContext* c
     context_.core.residency().Drain(session.id(), pool, answer.Then<Ok>([](Ok) {}));
     return Ok{};
   };
-  return AnswerLater(context_, *call, request->session(), start);
+  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
 }
 
 }  // namespace moetier

@@ -38,8 +38,8 @@ grpc::ServerUnaryReactor* FinishOn(AdminWorker& worker, ServiceContext& context,
 // it: the core's answer does, and finds no reader. A value; copies are the same call.
 class LaterAnswer {
  public:
-  LaterAnswer(ServiceContext& context, grpc::CallbackServerContext& call)
-      : context_(&context), call_(&call), reactor_(call.DefaultReactor()) {}
+  LaterAnswer(ServiceContext& context, grpc::ServerUnaryReactor& reactor)
+      : context_(&context), reactor_(&reactor) {}
 
   // For the core's `done`: ends the call with its error, or with OK after `write`, which puts the
   // value into the reply.
@@ -55,24 +55,21 @@ class LaterAnswer {
     reactor_->Finish(context_->Refuse(error, place));
   }
 
-  // Before it is answered: whether nobody will read that.
-  [[nodiscard]] bool cancelled() const { return call_->IsCancelled(); }
+  [[nodiscard]] ServiceContext& context() const { return *context_; }
   [[nodiscard]] grpc::ServerUnaryReactor* reactor() const { return reactor_; }
 
  private:
   ServiceContext* context_;
-  grpc::CallbackServerContext* call_;  // gRPC's, as the reactor; both end after Finish
-  grpc::ServerUnaryReactor* reactor_;
+  grpc::ServerUnaryReactor* reactor_;  // gRPC's or its own; it ends after Finish
 };
 
 // Runs `start` with the session that `ref` names; it either has the core answer later or gives the
 // refusal, with its place.
 template <typename Start>
-grpc::ServerUnaryReactor* AnswerLater(ServiceContext& context, grpc::CallbackServerContext& call,
-                                      const v1::SessionRef& ref, Start start) {
-  const LaterAnswer answer(context, call);
+grpc::ServerUnaryReactor* AnswerLater(const LaterAnswer& answer, const v1::SessionRef& ref,
+                                      Start start) {
   grpc::ServerUnaryReactor* const reactor = answer.reactor();
-  const Result<std::shared_ptr<Session>> session = context.sessions.Find(ref);
+  const Result<std::shared_ptr<Session>> session = answer.context().sessions.Find(ref);
   if (!session) {
     answer.Refuse(session.error(), {.field = "session"});
     return reactor;

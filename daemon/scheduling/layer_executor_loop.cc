@@ -15,16 +15,19 @@ void LayerExecutor::Loop() {
   MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
   running_ = false;
   TakeMessages();
+  EndDesk();  // calls that came since the last turn
   RemoveIdleModels();
+}
+
+void LayerExecutor::EndDesk() {
+  desk_.EndCalls(std::nullopt, Error{ErrorCode::kUnavailable, Reason::kDraining,
+                                     "the daemon is shutting down"});
 }
 
 bool LayerExecutor::Turn() {
   TakeMessages();
   PollSource();
-  if (stopping_.load()) {
-    desk_.EndCalls(std::nullopt, Error{ErrorCode::kUnavailable, Reason::kDraining,
-                                       "the daemon is shutting down"});
-  }
+  if (stopping_.load()) EndDesk();
   desk_.Settle();
   if (IsTimeUp()) Abandon();
   AnswerEarly();

@@ -150,17 +150,11 @@ void ResidencyBook::EndTransfer(Account& account, const Place& place,
   const TransferRecord& record = node.mapped();
   account.charged -= record.charge;
   account.unfinished.erase(Raw(record.number));
+  account.last_ended = std::max(account.last_ended, Raw(record.number));
   const EndedTransfer ended{.transfer = record.number, .key = place.key, .failed = failed};
   if (failed) account.failed.emplace(Raw(record.number), ended);
   AnswerLanded(account);
   if (const auto listener = account.session.listener.lock()) listener->OnTransferEnded(ended);
-}
-
-bool ResidencyBook::HasEndedAfter(const Account& account, TransferId after) {
-  if (Raw(after) >= account.next_transfer - 1) return false;
-  const auto unfinished =
-      std::distance(account.unfinished.upper_bound(Raw(after)), account.unfinished.end());
-  return account.next_transfer - 1 - Raw(after) > static_cast<uint64_t>(unfinished);
 }
 
 LandedTransfers ResidencyBook::Tell(Account& account, TransferId after) {
@@ -181,14 +175,14 @@ void ResidencyBook::Landed(SessionId id, TransferId after, std::optional<TimePoi
                            ResidencyCalls::Done<LandedTransfers> done) {
   Account& account = Of(id);
   account.failed.erase(account.failed.begin(), account.failed.upper_bound(Raw(after)));
-  if (!deadline || HasEndedAfter(account, after)) return done(Tell(account, after));
+  if (!deadline || account.last_ended > Raw(after)) return done(Tell(account, after));
   account.landed.push_back({after, *deadline, std::move(done)});
   ++waiting_;
 }
 
 void ResidencyBook::AnswerLanded(Account& account) {
   for (const WaitingLanded& call : Take(account.landed, [&](const WaitingLanded& each) {
-         return HasEndedAfter(account, each.after);
+         return account.last_ended > Raw(each.after);
        })) {
     call.done(Tell(account, call.after));
   }

@@ -124,6 +124,7 @@ class ResidencyBook {
     std::map<Place, TransferRecord> transfers;  // unfinished
     std::set<uint64_t> unfinished;              // their numbers
     uint64_t next_transfer = 1;
+    uint64_t last_ended = 0;                   // the highest number that has ended
     std::map<uint64_t, EndedTransfer> failed;  // by number; not asked about
     std::list<WaitingAcquire> acquires;
     std::list<WaitingLanded> landed;
@@ -131,7 +132,6 @@ class ResidencyBook {
 
   [[nodiscard]] const Account& Of(SessionId id) const;
   [[nodiscard]] Account& Of(SessionId id);
-  static bool HasEndedAfter(const Account& account, TransferId after);
   static LandedTransfers Tell(Account& account, TransferId after);
   void EndTransfer(Account& account, const Place& place, const std::optional<Error>& failed);
   void AnswerLanded(Account& account);
