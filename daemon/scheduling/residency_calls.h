@@ -17,6 +17,10 @@
 
 namespace moetier {
 
+// The status's pools by index; the second is there only with a device.
+inline constexpr PoolId kRamPool{0};
+inline constexpr PoolId kDevicePool{1};
+
 enum class LeaseId : uint64_t {};     // never reused within a daemon's life
 enum class TransferId : uint64_t {};  // from 1 on, rising within a session
 
