@@ -74,7 +74,7 @@ struct RoutedExpert {
   ExpertIndex expert{};
   Residence residence = Residence::kAbsent;
   PoolId pool{};      // meaningful when loading or resident
-  uint32_t lane = 0;  // index of the lane that is planned for it now
+  uint32_t lane = 0;  // index of the lane that is planned for it now; 0 where none can compute it
 };
 
 // What a session is told without asking. Threads: the executor's; must not block.

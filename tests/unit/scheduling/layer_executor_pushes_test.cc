@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/scheduling/session_residency.h"
@@ -253,6 +255,21 @@ TEST_CASE("Route: plans a lane where there is a device", "[scheduling]") {
   CHECK(routed->at(1).residence == Residence::kAbsent);
   CHECK(bench.Status().pools[1].classes[0].hits == 1);
   CHECK(bench.Status().pools[0].classes[0].misses == 1);
+}
+
+TEST_CASE("Route: where no lane can compute a layer, none is planned", "[scheduling]") {
+  Bench bench({.ram = 100, .vram = 25});
+  ResidencyClient client = bench.Open(1);
+  bench.Push(client, bench.Key(0));
+  bench.executor.WithModel(bench.id, [](LoadedModel& model) {
+    auto geometry = std::make_shared<ModelGeometry>(*model.geometry);
+    for (LayerGeometry& layer : geometry->layers) layer.compute = false;
+    model.geometry = std::move(geometry);
+  });
+  const auto routed = client.Route(LayerIndex{1}, 1, {ExpertIndex{0}}).get();
+  REQUIRE(routed.has_value());
+  CHECK(routed->at(0).pool == kDevicePool);
+  CHECK(routed->at(0).lane == 0);
 }
 
 }  // namespace moetier
