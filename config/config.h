@@ -34,8 +34,8 @@ struct TcpConfig {
 };
 
 enum class VerifyOnLanding : uint8_t { kAlways, kFirst, kNever };
-// What a decode does with an expert that only the drive has: waits for its read, or leaves it out of
-// the sum and reads it for the next time.
+// What a decode does with experts whose bytes are not in memory: waits for their reads, or leaves
+// up to a quarter of a row's picks, whether absent or being read, out of the sum for this time.
 enum class ExactMode : uint8_t { kStall, kMask };
 
 // Which experts computed from RAM are copied to a device's memory.

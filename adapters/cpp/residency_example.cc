@@ -3,6 +3,7 @@
 // usage: moetier_residency_example --golden DIRECTORY [--socket PATH] [--model NAME]
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -95,9 +96,16 @@ Status Run(const std::string& directory, const ResidencySession::Options& option
   return Ok{};
 }
 
+// As the other clients (moetier/fastlane.h): of a person's own daemon only if it is there.
 std::string SocketFromEnvironment() {
   const char* const named = std::getenv("MOETIER_SOCKET");
-  return named == nullptr ? "/run/moetierd/moetierd.sock" : named;
+  if (named != nullptr && *named != '\0') return named;
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && *runtime != '\0') {
+    const std::string own = std::string(runtime) + "/moetierd/moetierd.sock";
+    if (access(own.c_str(), F_OK) == 0) return own;
+  }
+  return "/run/moetierd/moetierd.sock";
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ namespace moetier {
 
 // A session of moetierd whose leased experts can be read: attached over gRPC, the RAM pool's arena
 // mapped. Leases are the caller's to release; the session's end releases what is left.
-// Threads: one. Errors: the daemon's, with its own words; kUnavailable when it does not answer.
+// Threads: one. Errors: in the daemon's own words; kUnavailable when it does not answer,
+//          kFailedPrecondition when it refuses, without its reason but for a mapping's, kInternal
+//          when its answer does not fit the call.
 class ResidencySession {
  public:
   struct Options {

@@ -123,7 +123,7 @@ std::string Copies(const v1::PoolStatus& vram) {
   std::string text = fmt::format("  {} records copied in, {} copied back to RAM, {} overwritten",
                                  vram.copies_in(), vram.written_back(), vram.dropped_victims());
   if (vram.double_resident_bytes() > 0) {
-    text += fmt::format(", {} in RAM too", FormatSize(Bytes(vram.double_resident_bytes())));
+    text += fmt::format(", {} leased in RAM too", FormatSize(Bytes(vram.double_resident_bytes())));
   }
   if (vram.failed_copies() > 0) text += fmt::format(", {} copies failed", vram.failed_copies());
   return text + "\n";

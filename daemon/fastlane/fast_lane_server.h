@@ -78,6 +78,7 @@ class FastLaneServer {
     UniqueFd socket;
     Stage stage = Stage::kHello;
     TimePoint since{};
+    std::string name = "a client";  // for the log
     Hello hello;
     FileResolver::Wanted wanted;     // while resolving
     std::shared_ptr<LaneRing> ring;  // once granted

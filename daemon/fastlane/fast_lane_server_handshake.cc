@@ -20,6 +20,7 @@ Status FastLaneServer::TakeFirst(uint64_t number, Connection& connection, LaneMe
     return TakeMap(number, connection, *map);  // descriptors that came with it are closed
   }
   connection.hello = std::get<Hello>(std::move(first));
+  connection.name = fmt::format("\"{}\"", connection.hello.client);
   return TakeHello(number, connection, std::move(message.files));
 }
 
@@ -69,7 +70,7 @@ void FastLaneServer::Conclude(uint64_t number, const Result<ModelInfo>& model) {
 }
 
 Status FastLaneServer::TakeMap(uint64_t number, Connection& connection, const MapRequest& request) {
-  connection.hello.client = fmt::format("session {}", request.session);  // for the log
+  connection.name = fmt::format("session {}", request.session);
   RETURN_IF_ERROR(CheckDraining());
   if (!options_.find_session) {
     return Error{ErrorCode::kUnimplemented, Reason::kNotYet, "MAP: this daemon maps no arenas"};
@@ -108,9 +109,9 @@ void FastLaneServer::ConcludeMap(uint64_t number, const ModelInfo& model, PoolId
   const std::array<int, 1> files = {arena->fd.get()};
   if (SendOnLane(socket, std::as_bytes(std::span(&answer, 1)), files)) {
     log_.info("{} (process {}) has been given the arena of {} in pool {} to map",
-              found->second.hello.client, PeerProcess(socket), model.name, Raw(pool));
+              found->second.name, PeerProcess(socket), model.name, Raw(pool));
   } else {
-    log_.warn("fast lane: {} did not take its arena", found->second.hello.client);
+    log_.warn("fast lane: {} did not take its arena", found->second.name);
   }
   Close(number);
 }
@@ -231,7 +232,7 @@ void FastLaneServer::Refuse(uint64_t number, const Error& error) {
   counters_.CountRefusal(error.reason);
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
-  log_.info("fast lane: refused \"{}\": {}", found->second.hello.client, error.message);
+  log_.info("fast lane: refused {}: {}", found->second.name, error.message);
   const moetier_wire_refuse refuse = MakeRefuse(error);
   (void)SendOnLane(found->second.socket.get(), std::as_bytes(std::span(&refuse, 1)), {});
   Close(number);

@@ -81,14 +81,16 @@ Result<FirstMessage> ParseMap(std::span<const std::byte> message) {
 Result<FirstMessage> ParseFirstMessage(std::span<const std::byte> message) {
   moetier_wire_head head{};
   if (message.size() < sizeof head) {
-    return Invalid(Reason::kBadShape, fmt::format("HELLO: {} bytes are none", message.size()));
+    return Invalid(
+        Reason::kBadShape,
+        fmt::format("the first message has {} bytes, too few for its head", message.size()));
   }
   std::memcpy(&head, message.data(), sizeof head);
   if (head.magic == MOETIER_WIRE_MAGIC && head.kind == MOETIER_WIRE_HELLO) {
     return ParseHello(message);
   }
   if (head.magic == MOETIER_WIRE_MAGIC && head.kind == MOETIER_WIRE_MAP) return ParseMap(message);
-  return Invalid(Reason::kBadType, "HELLO: the first message is none");
+  return Invalid(Reason::kBadType, "the first message is neither HELLO nor MAP");
 }
 
 moetier_wire_head MakeHead(moetier_wire_kind kind, size_t size) {

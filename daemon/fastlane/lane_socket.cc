@@ -33,17 +33,19 @@ void TakeFiles(msghdr& message, std::vector<UniqueFd>& files) {
 Status CheckWhole(const LaneMessage& message) {
   if (message.too_long) {
     return Error{ErrorCode::kInvalidArgument, Reason::kTooLarge,
-                 fmt::format("HELLO: more than {} bytes", MOETIER_WIRE_MAX_MESSAGE)};
+                 fmt::format("the first message has more than {} bytes", MOETIER_WIRE_MAX_MESSAGE)};
   }
   if (!message.lost_files) return Ok{};
   if (message.files.size() >= MOETIER_WIRE_MAX_FILES) {
-    return Error{ErrorCode::kInvalidArgument, Reason::kTooLarge,
-                 fmt::format("HELLO: more than {} files", MOETIER_WIRE_MAX_FILES)};
+    return Error{
+        ErrorCode::kInvalidArgument, Reason::kTooLarge,
+        fmt::format("the first message brings more than {} files", MOETIER_WIRE_MAX_FILES)};
   }
-  return Error{ErrorCode::kExhausted, Reason::kQuota,
-               fmt::format("HELLO: {} of its files reached the daemon, which can hold no more: end "
-                           "other sessions, or raise LimitNOFILE of the unit (`ulimit -n`)",
-                           message.files.size())};
+  return Error{
+      ErrorCode::kExhausted, Reason::kQuota,
+      fmt::format("{} of the first message's files reached the daemon, which can hold no "
+                  "more: end other sessions, or raise LimitNOFILE of the unit (`ulimit -n`)",
+                  message.files.size())};
 }
 
 LaneMessage ReceiveOnLane(int socket) {

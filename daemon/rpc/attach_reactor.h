@@ -16,8 +16,8 @@
 
 namespace moetier {
 
-// The lease of one session: opens it, sends the Grant and then events, and closes it as the stream
-// ends, whatever ended it. Victims and transfers come on the executor's thread.
+// One session's Attach stream: opens the session, sends the Grant and then events, and closes it as
+// the stream ends, whatever ended it. Victims and transfers come on the executor's thread.
 // Threads: any; gRPC operations are started under its lock, which is safe since gRPC 1.51 runs no
 //          reaction inside the call that starts an operation.
 // Lifetime: holds itself until gRPC is done with it; senders of events may hold it longer.

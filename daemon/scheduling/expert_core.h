@@ -123,8 +123,7 @@ class ExpertCore final : public DaemonCore {
   std::vector<ModelHeat> CollectHeat();
   void Preheat(ModelId id);
 
-  // Budgets, by turns.
-  // By the turn of budgets.
+  // Budgets: by their turn.
   Result<Bytes> SetBudgetNow(ModelId id, Bytes bytes, std::optional<std::chrono::seconds> hold);
   void RestoreBudget(ModelId id, uint64_t loan);
   std::optional<Bytes> BudgetOf(ModelId id);

@@ -399,7 +399,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   std::atomic<TimePoint> abandon_at_{TimePoint::max()};  // set before stopping_, which publishes it
   Mutex lifecycle_mu_;
   bool running_ GUARDED_BY(lifecycle_mu_) = false;
-  bool stepped_ = false;  // before the first call; turns are taken on the callers' one thread
+  bool stepped_ = false;  // const once calls come; true: no thread, tests/sim's SteppedExecutor
   mutable Mutex leasable_mu_;
   std::map<ModelId, Bytes> leasable_ GUARDED_BY(leasable_mu_);
 

@@ -1,5 +1,5 @@
-// LayerExecutor's masking (`exact: mask`): experts that a decode's rows picked and that only the
-// drive has are left out of the sums, and read for the next time.
+// LayerExecutor's masking (`exact: mask`): up to a quarter of a row's picks, whether absent or
+// being read, are left out of a decode's sums, and read for the next time.
 
 #include <utility>
 

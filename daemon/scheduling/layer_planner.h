@@ -24,7 +24,9 @@ struct PlanPick {
   PlanTime arrival{0};
 };
 
-// Experts that are not there yet are waited for (exact), or left out (lossy, counted).
+// Experts that are not there yet are waited for (exact), or left out (lossy, counted). The
+// planner's own kMask is the published model's rule, which leaves out all: for records and what-if.
+// The executor masks before it plans (layer_executor_mask.cc).
 enum class MissRule : uint8_t { kStall, kMask };
 
 // What lanes are charged for.

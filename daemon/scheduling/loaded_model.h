@@ -18,6 +18,7 @@
 #include "daemon/scheduling/layer_record.h"
 #include "daemon/scheduling/model_planning.h"
 #include "daemon/scheduling/preheat.h"
+#include "daemon/scheduling/residency_calls.h"
 #include "daemon/scheduling/router_predictor.h"
 #include "daemon/scheduling/vram_pool.h"
 #include "tiers/arena.h"
@@ -30,10 +31,6 @@ namespace moetier {
 
 // When a landed record is compared with its checksum.
 enum class LandingCheck : uint8_t { kAlways, kFirst, kNever };
-
-// The status's pools by index; the second is there only with a device.
-inline constexpr PoolId kRamPool{0};
-inline constexpr PoolId kDevicePool{1};
 
 // Slots of a size class in a pool that sessions keep from calls, each counted once.
 struct KeptSlots {

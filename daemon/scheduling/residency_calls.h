@@ -17,6 +17,10 @@
 
 namespace moetier {
 
+// The status's pools by index; the second is there only with a device.
+inline constexpr PoolId kRamPool{0};
+inline constexpr PoolId kDevicePool{1};
+
 enum class LeaseId : uint64_t {};     // never reused within a daemon's life
 enum class TransferId : uint64_t {};  // from 1 on, rising within a session
 
@@ -70,7 +74,7 @@ struct RoutedExpert {
   ExpertIndex expert{};
   Residence residence = Residence::kAbsent;
   PoolId pool{};      // meaningful when loading or resident
-  uint32_t lane = 0;  // index of the lane that is planned for it now
+  uint32_t lane = 0;  // index of the lane that is planned for it now; 0 where none can compute it
 };
 
 // What a session is told without asking. Threads: the executor's; must not block.

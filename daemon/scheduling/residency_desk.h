@@ -29,9 +29,10 @@ class LayerExecutor;
 // is given back when it has landed and who waited has leased the slot; one to a device goes through
 // RAM, waits for its turn to be copied, and is a wave of VRAM's ledger then.
 // Leased slots and those that transfers need ("kept") leave calls their room: in RAM, with the
-// pins, two calls' reservations; in VRAM nothing, since calls can do without it. Threads: the
-// executor's alone. Calls come outside of ledger steps; what a step tells the desk is
-//          only noted, and done by Settle.
+// pins, two calls' reservations; in VRAM nothing, since calls can do without it.
+// Threads:  the executor's alone. Calls come outside of ledger steps; what a step tells the desk is
+//           only noted, and done by Settle.
+// Lifetime: the executor owns it.
 class ResidencyDesk {
  public:
   using Session = ResidencyCalls::Session;

@@ -107,7 +107,9 @@ void ResidencyDesk::NoteAccess(LoadedModel& model, LayerIndex layer, uint32_t ro
 void ResidencyDesk::PlanLanes(LoadedModel& model, LayerIndex layer, uint32_t rows,
                               std::vector<RoutedExpert>& routed) const {
   if (!executor_.HasDevice() || model.planning == nullptr) return;
-  const ExpertKind kind = ModelPlanning::KindOf(model.geometry->Find(layer)->size_class);
+  const LayerGeometry& geometry = *model.geometry->Find(layer);
+  if (!geometry.compute) return;  // no lane can; the engine's own kernels do
+  const ExpertKind kind = ModelPlanning::KindOf(geometry.size_class);
   std::vector<PlanPick> picks;
   for (const RoutedExpert& each : routed) {
     picks.push_back({.place = PlaceOf(each), .kind = kind, .rows = rows});

@@ -6,25 +6,21 @@
 namespace moetier {
 namespace {
 
-// Indices of the status's pools: RAM, then the device's if there is one.
-constexpr PoolId kRam{0};
-constexpr PoolId kDevice{1};
-
 Error NotMappable(PoolId pool, bool has_device) {
-  if (has_device && pool == kDevice) {
+  if (has_device && pool == kDevicePool) {
     return {ErrorCode::kUnimplemented, Reason::kNotYet,
             fmt::format("pool {} is a device's, whose memory cannot be mapped in this version; "
                         "pool {} can",
-                        Raw(pool), Raw(kRam))};
+                        Raw(pool), Raw(kRamPool))};
   }
   return {ErrorCode::kInvalidArgument, Reason::kBadPool,
-          fmt::format("there is no pool {}; pool {} can be mapped", Raw(pool), Raw(kRam))};
+          fmt::format("there is no pool {}; pool {} can be mapped", Raw(pool), Raw(kRamPool))};
 }
 
 }  // namespace
 
 Result<ResidencyCalls::SharedArena> SessionResidency::OpenArena(ModelId id, PoolId pool) {
-  if (pool != kRam) {
+  if (pool != kRamPool) {
     bool has_device = false;
     executor_.Inspect(
         [&](const LayerExecutor::View& view) { has_device = view.device != nullptr; });

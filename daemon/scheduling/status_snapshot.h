@@ -63,7 +63,7 @@ struct PoolSnapshot {
   uint64_t failed_copies = 0;    // their experts stayed in RAM
   uint64_t written_back = 0;     // experts that left VRAM for RAM
   uint64_t dropped_victims = 0;  // experts that left VRAM; the drive has them
-  Bytes double_resident_bytes;   // records that are in RAM too
+  Bytes double_resident_bytes;   // records whose RAM copy stays too: it is leased
 };
 
 // How a model's layers are planned, where there is a device.

@@ -158,7 +158,7 @@ Status CheckPicks(const LayerRequestView& request, const LayerGeometry& layer, F
 Result<std::vector<ExpertIndex>> CheckRoutes(const LayerRequestView& request,
                                              const ModelGeometry& geometry,
                                              const RequestLimits& limits, FaultPlace& place) {
-  ASSIGN_OR_RETURN(const LayerGeometry* layer, FindComputable(request.layer, geometry, place));
+  ASSIGN_OR_RETURN(const LayerGeometry* layer, FindLayer(request.layer, geometry, place));
   RETURN_IF_ERROR(CheckShape(request, *layer, limits, place));
   RETURN_IF_ERROR(CheckPickCount(request, "experts", request.experts.size(), place));
   RETURN_IF_ERROR(CheckPicks(request, *layer, place));

@@ -61,7 +61,7 @@ Result<LayerCall> CheckLayerRequest(const LayerRequestView& request, const Model
                                     FaultPlace& place);
 
 // The picks [rows, top_k] of a layer message without its hidden rows, as CheckLayerRequest checks
-// them.
+// them; but the layer need not be one that can be computed here: its slots are leased all the same.
 Result<std::vector<ExpertIndex>> CheckRoutes(const LayerRequestView& request,
                                              const ModelGeometry& geometry,
                                              const RequestLimits& limits, FaultPlace& place);

@@ -1,4 +1,4 @@
-"""A session over gRPC: one Attach stream as lease, one Decode stream for all calls."""
+"""A session over gRPC: one Attach stream that it lives by, one Decode stream for all calls."""
 
 import concurrent.futures
 import itertools
@@ -11,21 +11,21 @@ import numpy as np
 from moetier import wire
 from moetier.errors import InvalidArgument, MoetierError, SessionEnded, ended_by, from_fault
 from moetier.layer_batch import LayerBatch
-from moetier.lease import Lease
 from moetier.residency import Residency
 from moetier.session import Deadline, Session
+from moetier.session_stream import SessionStream
 
 _FIXED_MESSAGE_BYTES = 256  # of a request beside its arrays; what is sent takes below 64
 _PICK_BYTES = 5 + 4  # an id as a varint at its longest, and a weight
-_DRAIN_SECONDS = 5.0  # for the answers that may follow the lease's end
+_DRAIN_SECONDS = 5.0  # for the answers that may follow the stream's end
 
 
 class GrpcSession(Session):
-    """Threads of its own: moetier-lease and moetier-replies, and gRPC's that takes the outbox."""
+    """Threads of its own: moetier-stream and moetier-replies, and gRPC's that takes the outbox."""
 
     def __init__(self, channel, request, timeout):
-        self._lease = Lease(channel, request, timeout)
-        grant = self._lease.grant
+        self._stream = SessionStream(channel, request, timeout)
+        grant = self._stream.grant
         super().__init__(transport="grpc", session_id=grant.session, model=grant.model,
                          max_rows=grant.limits.max_rows,
                          max_in_flight=grant.limits.max_in_flight,
@@ -46,7 +46,7 @@ class GrpcSession(Session):
         self._replies = threading.Thread(target=self._read_replies, name="moetier-replies",
                                          daemon=True)
         self._replies.start()
-        self._lease.start(self._lease_ended)
+        self._stream.start(self._stream_ended)
 
     def layer(self, layer, hidden, experts, weights, timeout=None):
         deadline = Deadline(timeout)
@@ -62,7 +62,7 @@ class GrpcSession(Session):
     def close(self):
         self._end(SessionEnded("the session was closed", code="CANCELLED", reason="CANCELLED"))
         self._decode.cancel()
-        self._lease.close()
+        self._stream.close()
         self._replies.join()
 
     def _rows_per_piece(self, rows):
@@ -134,7 +134,7 @@ class GrpcSession(Session):
         self._count_masked(len(reply.ok.masked))
         piece.batch.piece_done()
 
-    def _lease_ended(self, error):
+    def _stream_ended(self, error):
         # A daemon that drains answers what it has read; a stream that stays open is ended.
         self._replies.join(_DRAIN_SECONDS)
         self._end(error)

@@ -6,7 +6,8 @@ from moetier import wire
 from moetier.errors import InvalidArgument, from_rpc_error
 
 _SERVICE_OF = {"Acquire": "Residency", "Release": "Residency", "Fill": "Residency",
-               "Push": "Residency", "Landed": "Residency", "Route": "Experts"}
+               "Push": "Residency", "Landed": "Residency", "Fence": "Residency",
+               "Drain": "Residency", "Route": "Experts"}
 _MOST_WAIT_US = (1 << 32) - 1  # the wire's field; the daemon waits a minute at most
 
 
@@ -46,6 +47,14 @@ class Residency:
         """A LandedReply: what transfers have ended; waits for one with a number above `after`."""
         return self._ask("Landed", wire.message("LandedRequest")(
             session=self._session, after=after, wait_us=_microseconds(wait)))
+
+    def fence(self, pool):
+        """Returns when a device's work that was submitted before has finished; of RAM at once."""
+        self._ask("Fence", wire.message("PoolRequest")(session=self._session, pool=pool))
+
+    def drain(self, pool):
+        """Returns when copies of what was evicted before have landed in RAM or been dropped."""
+        self._ask("Drain", wire.message("PoolRequest")(session=self._session, pool=pool))
 
     def route(self, layer, experts):
         """A RoutedExpert for each distinct expert of `experts`, [rows, top_k]. An access."""

@@ -5,6 +5,7 @@ import unittest
 import moetier
 from daemon_process import ONE_MODEL, DaemonProcess
 
+RESIDENT = 3  # moetier.v1.RESIDENCE_RESIDENT
 
 class ResidencyTest(unittest.TestCase):
     @classmethod
@@ -37,6 +38,30 @@ class ResidencyTest(unittest.TestCase):
         self.check_refused("DUPLICATE_EXPERT", "experts", ask.route, 0, [[1, 2], [3, 3]])
         with self.assertRaises(moetier.InvalidArgument):
             ask.landed(wait=-1)
+
+    def test_what_was_filled_is_leased_until_it_is_released(self):
+        ask = self.residency
+        keys = [(1, 30), (1, 31)]
+        fills = ask.fill(keys)
+        numbers = [fill.transfer for fill in fills if fill.HasField("transfer")]
+        self.assertEqual(len(numbers), 2)  # nobody has used them
+        undone = 1
+        while undone <= max(numbers):
+            landed = ask.landed(after=undone - 1, wait=30)
+            self.assertFalse(landed.failed)
+            undone = landed.all_done_below
+        slots = ask.acquire(keys, pool=0)
+        self.assertEqual([slot.WhichOneof("outcome") for slot in slots], ["lease", "lease"])
+        self.assertEqual(len({slot.lease.slot for slot in slots}), 2)
+        self.assertGreater(slots[0].lease.bytes, 0)
+        self.assertEqual(ask.release([slot.lease.lease for slot in slots]), 2)
+        self.assertEqual(ask.release([slot.lease.lease for slot in slots]), 0)
+        ask.fence(0)
+        ask.drain(0)
+        self.check_refused("BAD_POOL", "pool", ask.fence, 7)
+        routed = ask.route(1, [[31, 30], [30, 29]])
+        self.assertEqual([each.expert for each in routed], [31, 30, 29])
+        self.assertEqual([each.residence == RESIDENT for each in routed], [True, True, False])
 
     def test_a_session_that_was_closed_leases_nothing(self):
         self.session.close()

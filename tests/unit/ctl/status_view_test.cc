@@ -128,6 +128,7 @@ TEST_CASE("RenderStatus: a device's pool says what moved, and whether planning p
   pool.set_copies_in(12);
   pool.set_written_back(5);
   pool.set_dropped_victims(2);
+  pool.set_double_resident_bytes(3u << 20);
   pool.add_classes()->set_model_name("demo");
   v1::ModelStatus& model = *status.add_models();
   model.mutable_model()->set_name("demo");
@@ -137,7 +138,8 @@ TEST_CASE("RenderStatus: a device's pool says what moved, and whether planning p
   planning.set_reversions(1);
   planning.set_median_ratio(1.07);
   const std::string page = RenderStatus(status);
-  Has(page, "  12 records copied in, 5 copied back to RAM, 2 overwritten\n");
+  Has(page,
+      "  12 records copied in, 5 copied back to RAM, 2 overwritten, 3.00 MiB leased in RAM too\n");
   Has(page,
       "planning demo: given up, since it was slower, 30 trials, planned blocks take 1.07 of the "
       "others' time, given up 1 times\n");

@@ -65,7 +65,7 @@ TEST_CASE("Fast lane: a HELLO that is none is refused with what is wrong", "[fas
   const LaneFixture fixture;
   moetier_wire_hello hello = RawLane::GoodHello();
   hello.head.magic = 7;
-  CHECK(Refused(fixture, hello).text == "HELLO: the first message is none");
+  CHECK(Refused(fixture, hello).text == "the first message is neither HELLO nor MAP");
   hello = RawLane::GoodHello();
   hello.head.kind = MOETIER_WIRE_GRANT;
   CHECK(Refused(fixture, hello).reason == Number(Reason::kBadType));
@@ -96,7 +96,9 @@ TEST_CASE("Fast lane: a message of any length that is no HELLO is refused or dro
     INFO(length << " bytes");
     RawLane lane(fixture.socket_path);
     REQUIRE(lane.Send(std::span(garbage).first(length)));
-    if (length > 0) CHECK(RefusalOf(lane).code == kInvalidArgument);
+    const Refusal refusal = RefusalOf(lane);
+    if (length > 0) CHECK(refusal.code == kInvalidArgument);
+    if (length == 15) CHECK(refusal.text == "the first message has 15 bytes, too few for its head");
     CHECK(lane.WaitForEnd());
   }
   const Lane good(fixture);

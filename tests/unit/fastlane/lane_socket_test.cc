@@ -60,10 +60,11 @@ TEST_CASE("Lane socket: a message that is not whole is told by what is missing",
   ends.Send(MOETIER_WIRE_MAX_MESSAGE, MOETIER_WIRE_MAX_FILES);
   CHECK(CheckWhole(ReceiveOnLane(ends.ours.get())).has_value());
   ends.Send(MOETIER_WIRE_MAX_MESSAGE + 1, 1);
-  CHECK(Refused(ReceiveOnLane(ends.ours.get())).message == "HELLO: more than 4096 bytes");
+  CHECK(Refused(ReceiveOnLane(ends.ours.get())).message ==
+        "the first message has more than 4096 bytes");
   ends.Send(1, MOETIER_WIRE_MAX_FILES + 1);
   const Error many = Refused(ReceiveOnLane(ends.ours.get()));
-  CHECK(many.message == "HELLO: more than 64 files");
+  CHECK(many.message == "the first message brings more than 64 files");
   CHECK(many.reason == Reason::kTooLarge);
 }
 
@@ -86,7 +87,8 @@ TEST_CASE("Lane socket: files for which this process has no room are its own wan
   CHECK(error.code == ErrorCode::kExhausted);
   CHECK(error.reason == Reason::kQuota);
   CHECK(error.message ==
-        "HELLO: 1 of its files reached the daemon, which can hold no more: end other sessions, or "
+        "1 of the first message's files reached the daemon, which can hold no more: end other "
+        "sessions, or "
         "raise LimitNOFILE of the unit (`ulimit -n`)");
 }
 

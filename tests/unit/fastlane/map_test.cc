@@ -239,8 +239,12 @@ TEST_CASE("Map: a mapped model keeps its budget, unloads, and its memory stays t
   REQUIRE(!less.has_value());
   CHECK(less.error().code == ErrorCode::kFailedPrecondition);
   CHECK_THAT(less.error().message, Catch::Contains("memory.arena to private"));
+  const LaneCall call(map.fixture, 3, 1);
+  REQUIRE(!call.Expected(map.fixture).empty());
+  const std::vector<std::byte> before(mapped.bytes().begin(), mapped.bytes().end());
+  CHECK(std::ranges::count(before, std::byte{0}) < static_cast<ptrdiff_t>(before.size()));
   REQUIRE(core.UnloadModel("demo").has_value());
-  CHECK(mapped.bytes().back() == mapped.bytes().back());  // still there: no SIGBUS
+  CHECK(std::ranges::equal(mapped.bytes(), before));  // still there: no SIGBUS, no zeros
 }
 
 TEST_CASE("Map: arguments that break the header's rules are said at once", "[fastlane]") {

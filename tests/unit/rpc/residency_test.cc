@@ -369,13 +369,17 @@ TEST_CASE("Route: checks as for a layer message without rows, and tells each exp
   CHECK(route() == "BAD_TOP_K at top_k");
   request.set_top_k(9);
   CHECK(route() == "BAD_TOP_K at top_k");
-  request.set_layer(5);
-  CHECK(route() == "NO_KERNEL at layer");
+  request.set_top_k(2);
+  request.mutable_experts()->RemoveLast();
+  request.set_experts(3, 3);
+  request.set_layer(5);  // has no kernel here, and yet slots to lease
+  CHECK(route() == "OK");
+  CHECK(bench.calls().back() == "route blk.5 rows 2: 2 0 1 3");
   request.set_layer(2);
   CHECK(route() == "UNKNOWN_LAYER at layer");
   request.mutable_session()->set_session(99);
   CHECK(route() == "UNKNOWN_SESSION at session");
-  CHECK(bench.calls().size() == 1);
+  CHECK(bench.calls().size() == 2);
 }
 
 }  // namespace moetier

@@ -15,7 +15,6 @@ using testing::ResidencyClient;
 using Micros = std::chrono::microseconds;
 using Delivery = FakeRecordReader::Delivery;
 
-constexpr PoolId kRam{0};
 constexpr Micros kLong{10'000'000};
 
 }  // namespace
@@ -23,10 +22,10 @@ constexpr Micros kLong{10'000'000};
 TEST_CASE("Fills: what is absent is read, what is resident is in place", "[scheduling]") {
   Bench bench(8);
   ResidencyClient client = bench.Open(1);
-  const auto first = std::get<TransferId>(client.TransferOne(bench.Key(0), kRam));
+  const auto first = std::get<TransferId>(client.TransferOne(bench.Key(0), kRamPool));
   CHECK(first == TransferId{1});
   CHECK(client.AwaitTransfer(first).failed.empty());
-  CHECK(std::get<InPlace>(client.TransferOne(bench.Key(0), kRam)).generation == 1);
+  CHECK(std::get<InPlace>(client.TransferOne(bench.Key(0), kRamPool)).generation == 1);
   CHECK(client.Lease(bench.Key(0)).generation == 1);
   const LedgerCounts counts = bench.Counts(0);
   CHECK(counts.misses == 0);  // no call's
@@ -42,9 +41,9 @@ TEST_CASE("Fills: one read serves a call, two sessions and a waiting Acquire", "
   call.experts = {3};
   ExecutorBench::Answer answer = bench.Submit(call);
   bench.AwaitReads(1);
-  const auto transfer = std::get<TransferId>(one.TransferOne(bench.Key(3), kRam));
-  CHECK(std::get<TransferId>(one.TransferOne(bench.Key(3), kRam)) == transfer);
-  CHECK(std::holds_alternative<TransferId>(two.TransferOne(bench.Key(3), kRam)));
+  const auto transfer = std::get<TransferId>(one.TransferOne(bench.Key(3), kRamPool));
+  CHECK(std::get<TransferId>(one.TransferOne(bench.Key(3), kRamPool)) == transfer);
+  CHECK(std::holds_alternative<TransferId>(two.TransferOne(bench.Key(3), kRamPool)));
   auto lease = two.Acquire({bench.Key(3)}, {}, kLong);
   auto landed = one.Landed(TransferId{0}, kLong);
   bench.Counts(0);  // a round trip: all have been taken
@@ -64,7 +63,7 @@ TEST_CASE("Fills: a failed read fails the transfer and is quarantined for the ne
                        .file = bench.file,
                        .offset = bench.model.Locate(bad.layer, bad.expert).offset,
                        .error_number = 5});
-  const auto transfer = std::get<TransferId>(client.TransferOne(bad, kRam));
+  const auto transfer = std::get<TransferId>(client.TransferOne(bad, kRamPool));
   auto lease = client.Acquire({bad}, {}, kLong);
   bench.Counts(0);
   bench.reader.CompleteAll();
@@ -73,18 +72,18 @@ TEST_CASE("Fills: a failed read fails the transfer and is quarantined for the ne
   REQUIRE(landed.failed.size() == 1);
   CHECK(landed.failed[0].transfer == transfer);
   CHECK(landed.failed[0].failed->code == ErrorCode::kDataLoss);
-  const TransferOutcome again = client.TransferOne(bad, kRam);
+  const TransferOutcome again = client.TransferOne(bad, kRamPool);
   CHECK(std::get<Error>(again).reason == Reason::kQuarantined);
   CHECK(client.Refusal(bad).why == NotLeasedWhy::kQuarantined);
   CHECK(bench.Status().pools[0].classes[0].reserved == 0);
   bench.reader.ClearFaults();
   bench.executor.LiftQuarantine(bench.id);
-  const auto mended = std::get<TransferId>(client.TransferOne(bad, kRam));
+  const auto mended = std::get<TransferId>(client.TransferOne(bad, kRamPool));
   CHECK(mended == TransferId{2});
   bench.AwaitReads(1);
   bench.reader.CompleteAll();
   client.AwaitTransfer(mended);
-  CHECK(client.Lease(bad).pool == kRam);
+  CHECK(client.Lease(bad).pool == kRamPool);
 }
 
 TEST_CASE("Fills: there is no room beyond what calls leave, nor for pins beside leases",
@@ -92,7 +91,7 @@ TEST_CASE("Fills: there is no room beyond what calls leave, nor for pins beside 
   Bench bench(6, Delivery::kManual);  // two may be kept
   ResidencyClient client = bench.Open(1);
   const auto outcomes =
-      client.Transfer({bench.Key(0), bench.Key(1), bench.Key(2)}, kRam).get().value();
+      client.Transfer({bench.Key(0), bench.Key(1), bench.Key(2)}, kRamPool).get().value();
   CHECK(std::holds_alternative<TransferId>(outcomes[0]));
   CHECK(std::holds_alternative<TransferId>(outcomes[1]));
   CHECK(std::get<Error>(outcomes[2]).reason == Reason::kNoRoom);
@@ -124,7 +123,7 @@ TEST_CASE("Victims: each eviction is told once to the model's listeners", "[sche
   REQUIRE(victims.size() == 3);
   for (uint16_t expert = 0; expert < 3; ++expert) {
     CHECK(victims[expert].key == bench.Key(expert));
-    CHECK(victims[expert].pool == kRam);
+    CHECK(victims[expert].pool == kRamPool);
   }
   CHECK(victims[0].generation == 1);
   CHECK(victims[2].generation == 2);
@@ -133,11 +132,11 @@ TEST_CASE("Victims: each eviction is told once to the model's listeners", "[sche
 TEST_CASE("Route: tells where experts are, counts as an access, holds nothing", "[scheduling]") {
   Bench bench(8, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
-  client.TransferOne(bench.Key(0), kRam);
+  client.TransferOne(bench.Key(0), kRamPool);
   bench.AwaitReads(1);
   bench.reader.CompleteAll();
   client.AwaitTransfer(TransferId{1});
-  client.TransferOne(bench.Key(1), kRam);
+  client.TransferOne(bench.Key(1), kRamPool);
   const LedgerCounts before = bench.Counts(0);
   const std::vector<RoutedExpert> routed =
       client
@@ -165,8 +164,8 @@ TEST_CASE("Route: tells where experts are, counts as an access, holds nothing", 
 TEST_CASE("Fences and drains of host memory pass at once", "[scheduling]") {
   Bench bench(8);
   ResidencyClient client = bench.Open(1);
-  CHECK(client.Fence(kRam).get().has_value());
-  CHECK(client.Drain(kRam).get().has_value());
+  CHECK(client.Fence(kRamPool).get().has_value());
+  CHECK(client.Drain(kRamPool).get().has_value());
   const TransferOutcome push = client.TransferOne(bench.Key(0), PoolId{1});
   CHECK(std::get<Error>(push).code == ErrorCode::kFailedPrecondition);
 }

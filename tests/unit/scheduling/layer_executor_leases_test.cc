@@ -19,7 +19,6 @@ using testing::ResidencyClient;
 using Micros = std::chrono::microseconds;
 using Delivery = FakeRecordReader::Delivery;
 
-constexpr PoolId kRam{0};
 constexpr Micros kLong{10'000'000};
 
 }  // namespace
@@ -32,7 +31,7 @@ TEST_CASE("Leases: what is resident is leased where it lies, what is not is abse
   bench.Use(0);
   const LedgerCounts before = bench.Counts(0);
   const SlotLease lease = client.Lease(bench.Key(0));
-  CHECK(lease.pool == kRam);
+  CHECK(lease.pool == kRamPool);
   CHECK(lease.generation == 1);
   CHECK(bench.BytesOf(lease) == bench.RecordOf(bench.Key(0)));
   const LedgerCounts after = bench.Counts(0);
@@ -54,10 +53,10 @@ TEST_CASE("Leases: a session that is not open is told so by every call", "[sched
   bench.executor.EndSession(client.id);
   CHECK(client.Acquire({bench.Key(0)}).get().error().reason == Reason::kUnknownSession);
   CHECK(client.Release({}).get().error().reason == Reason::kUnknownSession);
-  CHECK(client.Transfer({bench.Key(0)}, kRam).get().error().reason == Reason::kUnknownSession);
+  CHECK(client.Transfer({bench.Key(0)}, kRamPool).get().error().reason == Reason::kUnknownSession);
   CHECK(client.Landed(TransferId{0}).get().error().reason == Reason::kUnknownSession);
-  CHECK(client.Fence(kRam).get().error().reason == Reason::kUnknownSession);
-  CHECK(client.Drain(kRam).get().error().reason == Reason::kUnknownSession);
+  CHECK(client.Fence(kRamPool).get().error().reason == Reason::kUnknownSession);
+  CHECK(client.Drain(kRamPool).get().error().reason == Reason::kUnknownSession);
   CHECK(client.Route(LayerIndex{1}, 1, {}).get().error().reason == Reason::kUnknownSession);
 }
 
@@ -142,7 +141,7 @@ TEST_CASE("Leases: a call above the quota leases nothing", "[scheduling]") {
   const auto granted = client.Acquire({bench.Key(0), bench.Key(5), bench.Key(1)}).get();
   REQUIRE(granted.has_value());
   CHECK(std::get<NotLeased>(granted->at(1)).why == NotLeasedWhy::kAbsent);
-  const TransferOutcome fill = client.TransferOne(bench.Key(5), kRam);
+  const TransferOutcome fill = client.TransferOne(bench.Key(5), kRamPool);
   CHECK(std::get<Error>(fill).reason == Reason::kQuota);
   ResidencyClient other = bench.Open(2, 2);
   CHECK(std::holds_alternative<SlotLease>(other.Acquire({bench.Key(2)}).get()->at(0)));
@@ -236,7 +235,7 @@ TEST_CASE("Leases: a smaller budget is refused while they need more, with the nu
 TEST_CASE("Leases: a model is not unloaded while its slots are leased", "[scheduling]") {
   Bench bench(8, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
-  const auto transfer = std::get<TransferId>(client.TransferOne(bench.Key(0), kRam));
+  const auto transfer = std::get<TransferId>(client.TransferOne(bench.Key(0), kRamPool));
   bench.reader.CompleteAll();
   client.AwaitTransfer(transfer);
   const SlotLease lease = client.Lease(bench.Key(0));
@@ -249,7 +248,7 @@ TEST_CASE("Leases: a model is not unloaded while its slots are leased", "[schedu
 
   // Without leases it is, and what was under way is told.
   ResidencyClient other = bench.Open(2);
-  other.TransferOne(bench.Key(5), kRam);
+  other.TransferOne(bench.Key(5), kRamPool);
   auto waits = other.Acquire({bench.Key(5)}, {}, kLong);
   auto removed =
       std::async(std::launch::async, [&] { return bench.executor.RemoveModel(bench.id).value(); });
@@ -267,12 +266,12 @@ TEST_CASE("Leases: a stop answers the calls that wait, and leases do not hold it
           "[scheduling]") {
   Bench bench(8, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
-  client.TransferOne(bench.Key(0), kRam);
+  client.TransferOne(bench.Key(0), kRamPool);
   bench.AwaitReads(1);
   bench.reader.CompleteAll();
   client.AwaitTransfer(TransferId{1});
   client.Lease(bench.Key(0));
-  client.TransferOne(bench.Key(1), kRam);
+  client.TransferOne(bench.Key(1), kRamPool);
   auto lease = client.Acquire({bench.Key(1)}, {}, kLong);
   auto landed = client.Landed(TransferId{2}, kLong);
   auto stopped = std::async(std::launch::async, [&] { bench.executor.Stop(); });
@@ -288,8 +287,8 @@ TEST_CASE("Leases: a session's end cancels its calls that wait and its reads", "
   Bench bench(8, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
   ResidencyClient other = bench.Open(2);
-  client.TransferOne(bench.Key(1), kRam);
-  client.TransferOne(bench.Key(2), kRam);
+  client.TransferOne(bench.Key(1), kRamPool);
+  client.TransferOne(bench.Key(2), kRamPool);
   auto kept = other.Acquire({bench.Key(2)}, {}, kLong);
   auto lease = client.Acquire({bench.Key(1)}, {}, kLong);
   bench.executor.EndSession(client.id);

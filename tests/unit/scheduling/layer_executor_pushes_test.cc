@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/scheduling/session_residency.h"
@@ -19,8 +21,6 @@ using testing::DeviceBench;
 using testing::ResidencyClient;
 using Micros = std::chrono::microseconds;
 
-constexpr PoolId kRam{0};
-constexpr PoolId kGpu{1};
 constexpr Micros kLong{10'000'000};
 
 struct Bench : DeviceBench {
@@ -30,7 +30,7 @@ struct Bench : DeviceBench {
   }
   ResidencyClient Open(uint64_t session) { return {residency, session, id, 1_GiB}; }
   void Push(ResidencyClient& client, const ExpertKey& key) {
-    const TransferOutcome outcome = client.TransferOne(key, kGpu);
+    const TransferOutcome outcome = client.TransferOne(key, kDevicePool);
     const auto landed = client.AwaitTransfer(std::get<TransferId>(outcome));
     CHECK(landed.failed.empty());
   }
@@ -69,12 +69,12 @@ TEST_CASE("Pushes: an expert goes from the drive to VRAM, and RAM gives it up", 
   bench.Push(client, bench.Key(3));
   CHECK(bench.InVram(1, 3));
   CHECK_FALSE(bench.InRam(1, 3));
-  CHECK(std::holds_alternative<InPlace>(client.TransferOne(bench.Key(3), kGpu)));
+  CHECK(std::holds_alternative<InPlace>(client.TransferOne(bench.Key(3), kDevicePool)));
   const SlotLease lease = client.Lease(bench.Key(3));  // in any pool
-  CHECK(lease.pool == kGpu);
+  CHECK(lease.pool == kDevicePool);
   CHECK(lease.generation == 1);
-  CHECK(client.Lease(bench.Key(3), kGpu).slot == lease.slot);
-  CHECK(client.Refusal(bench.Key(3), kRam).why == NotLeasedWhy::kAbsent);
+  CHECK(client.Lease(bench.Key(3), kDevicePool).slot == lease.slot);
+  CHECK(client.Refusal(bench.Key(3), kRamPool).why == NotLeasedWhy::kAbsent);
   CHECK(bench.Status().pools[1].classes[0].leased == 1);
 }
 
@@ -83,10 +83,10 @@ TEST_CASE("Pushes: a leased RAM copy stays until the lease ends", "[scheduling]"
   ResidencyClient client = bench.Open(1);
   bench.Run(OnCpu(bench.Pick(1, {7})));
   bench.Settle();
-  const auto fill = client.TransferOne(bench.Key(2), kRam);
+  const auto fill = client.TransferOne(bench.Key(2), kRamPool);
   client.AwaitTransfer(std::get<TransferId>(fill));
   const SlotLease lease = client.Lease(bench.Key(2));
-  CHECK(lease.pool == kRam);
+  CHECK(lease.pool == kRamPool);
   bench.Push(client, bench.Key(2));
   CHECK(bench.InVram(1, 2));
   CHECK(bench.InRam(1, 2));
@@ -97,11 +97,11 @@ TEST_CASE("Pushes: a leased RAM copy stays until the lease ends", "[scheduling]"
   CHECK(bench.Status().pools[1].double_resident_bytes == Bytes());
   bool told = false;
   for (const Victim& victim : client.heard->victims()) {
-    told |= victim.key == bench.Key(2) && victim.pool == kRam;
+    told |= victim.key == bench.Key(2) && victim.pool == kRamPool;
   }
   bench.Settle();
   for (const Victim& victim : client.heard->victims()) {
-    told |= victim.key == bench.Key(2) && victim.pool == kRam;
+    told |= victim.key == bench.Key(2) && victim.pool == kRamPool;
   }
   CHECK(told);
 }
@@ -112,9 +112,9 @@ TEST_CASE("Pushes: there is no room when all of VRAM is leased, and calls go on"
   std::vector<SlotLease> leases;
   for (uint16_t expert = 0; expert < 4; ++expert) {
     bench.Push(client, bench.Key(expert));
-    leases.push_back(client.Lease(bench.Key(expert), kGpu));
+    leases.push_back(client.Lease(bench.Key(expert), kDevicePool));
   }
-  const TransferOutcome refused = client.TransferOne(bench.Key(5), kGpu);
+  const TransferOutcome refused = client.TransferOne(bench.Key(5), kDevicePool);
   CHECK(std::get<Error>(refused).reason == Reason::kNoRoom);
   for (uint64_t i = 0; i < 6; ++i) {
     bench.Run(bench.Call(1, 3, 2, i));
@@ -136,9 +136,9 @@ TEST_CASE("Pushes: more than the device takes at once wait for their turn", "[sc
   ResidencyClient client = bench.Open(1);
   std::vector<ExpertKey> keys;
   for (uint16_t expert = 0; expert < 8; ++expert) keys.push_back(bench.Key(expert));
-  const auto outcomes = client.Transfer(keys, kGpu).get().value();
-  auto fence = client.Fence(kGpu);
-  auto lease = client.Acquire({bench.Key(0)}, kGpu, kLong);
+  const auto outcomes = client.Transfer(keys, kDevicePool).get().value();
+  auto fence = client.Fence(kDevicePool);
+  auto lease = client.Acquire({bench.Key(0)}, kDevicePool, kLong);
   CHECK(client.Landed(TransferId{0}).get()->all_done_below == TransferId{1});
   gate.Open();
   for (const TransferOutcome& outcome : outcomes) {
@@ -153,20 +153,20 @@ TEST_CASE("Pushes: an Acquire of what is being copied waits for it in VRAM", "[s
   Gate gate;
   Bench bench(gate.Options());
   ResidencyClient client = bench.Open(1);
-  const auto push = std::get<TransferId>(client.TransferOne(bench.Key(0), kGpu));
+  const auto push = std::get<TransferId>(client.TransferOne(bench.Key(0), kDevicePool));
   bool copying = false;
   while (!copying) {
     bench.executor.Inspect([&](const LayerExecutor::View& view) {
       copying = view.models.at(bench.id)->device_work > 0;
     });
   }
-  auto fence = client.Fence(kGpu);
-  auto lease = client.Acquire({bench.Key(0)}, kGpu, kLong);
+  auto fence = client.Fence(kDevicePool);
+  auto lease = client.Acquire({bench.Key(0)}, kDevicePool, kLong);
   CHECK(lease.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready);
   CHECK(fence.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready);
   gate.Open();
   const Result<std::vector<LeaseOutcome>> leased = lease.get();
-  CHECK(std::get<SlotLease>(leased->at(0)).pool == kGpu);
+  CHECK(std::get<SlotLease>(leased->at(0)).pool == kDevicePool);
   CHECK(fence.get().has_value());
   client.AwaitTransfer(push);
 }
@@ -177,11 +177,11 @@ TEST_CASE("Drains: a victim's copy back that began before has landed", "[schedul
   for (uint16_t expert = 0; expert < 8; ++expert) {
     bench.Push(client, bench.Key(expert));
   }
-  CHECK(client.Drain(kGpu).get().has_value());
+  CHECK(client.Drain(kDevicePool).get().has_value());
   for (uint16_t expert = 0; expert < 4; ++expert) CHECK(bench.InRam(1, expert));
   uint32_t told = 0;
   for (const Victim& victim : client.heard->victims()) {
-    if (victim.pool == kGpu) ++told;
+    if (victim.pool == kDevicePool) ++told;
   }
   CHECK(told == 4);
 }
@@ -191,10 +191,10 @@ TEST_CASE("Pushes: the loss of the device fails them, and its leases end as they
   Bench bench({.ram = 100, .vram = 50, .lost_after = 4});
   ResidencyClient client = bench.Open(1);
   bench.Push(client, bench.Key(0));
-  const SlotLease lease = client.Lease(bench.Key(0), kGpu);
+  const SlotLease lease = client.Lease(bench.Key(0), kDevicePool);
   bool lost = false;
   for (uint16_t expert = 1; expert < 8 && !lost; ++expert) {
-    const TransferOutcome push = client.TransferOne(bench.Key(expert), kGpu);
+    const TransferOutcome push = client.TransferOne(bench.Key(expert), kDevicePool);
     if (const auto* refused = std::get_if<Error>(&push)) {
       CHECK(refused->code == ErrorCode::kUnavailable);
       lost = true;
@@ -212,11 +212,11 @@ TEST_CASE("Pushes: the loss of the device fails them, and its leases end as they
     });
   };
   while (!knows()) std::this_thread::yield();
-  const TransferOutcome after = client.TransferOne(bench.Key(0), kGpu);
+  const TransferOutcome after = client.TransferOne(bench.Key(0), kDevicePool);
   CHECK(std::get<Error>(after).code == ErrorCode::kUnavailable);
-  CHECK(client.Refusal(bench.Key(0), kGpu).why == NotLeasedWhy::kAbsent);
+  CHECK(client.Refusal(bench.Key(0), kDevicePool).why == NotLeasedWhy::kAbsent);
   CHECK(client.Release({lease.lease}).get().value() == 1);
-  CHECK(client.Fence(kGpu).get().has_value());
+  CHECK(client.Fence(kDevicePool).get().has_value());
   bench.Run(bench.Call(1, 2, 2, 1));
 }
 
@@ -225,11 +225,11 @@ TEST_CASE("Pushes: a session's end gives up what is under way for it", "[schedul
   Bench bench(gate.Options());
   ResidencyClient client = bench.Open(1);
   ResidencyClient other = bench.Open(2);
-  client.TransferOne(bench.Key(0), kGpu);
-  client.TransferOne(bench.Key(1), kGpu);
-  const auto kept = std::get<TransferId>(other.TransferOne(bench.Key(1), kGpu));
-  auto fence = client.Fence(kGpu);
-  auto drain = client.Drain(kGpu);
+  client.TransferOne(bench.Key(0), kDevicePool);
+  client.TransferOne(bench.Key(1), kDevicePool);
+  const auto kept = std::get<TransferId>(other.TransferOne(bench.Key(1), kDevicePool));
+  auto fence = client.Fence(kDevicePool);
+  auto drain = client.Drain(kDevicePool);
   bench.executor.EndSession(client.id);
   gate.Open();
   CHECK(other.AwaitTransfer(kept).failed.empty());
@@ -250,11 +250,26 @@ TEST_CASE("Route: plans a lane where there is a device", "[scheduling]") {
   bench.Push(client, bench.Key(0));
   const auto routed = client.Route(LayerIndex{1}, 1, {ExpertIndex{0}, ExpertIndex{1}}).get();
   REQUIRE(routed.has_value());
-  CHECK(routed->at(0).pool == kGpu);
+  CHECK(routed->at(0).pool == kDevicePool);
   CHECK(routed->at(0).lane == Raw(LaneKind::kGpu));
   CHECK(routed->at(1).residence == Residence::kAbsent);
   CHECK(bench.Status().pools[1].classes[0].hits == 1);
   CHECK(bench.Status().pools[0].classes[0].misses == 1);
+}
+
+TEST_CASE("Route: where no lane can compute a layer, none is planned", "[scheduling]") {
+  Bench bench({.ram = 100, .vram = 25});
+  ResidencyClient client = bench.Open(1);
+  bench.Push(client, bench.Key(0));
+  bench.executor.WithModel(bench.id, [](LoadedModel& model) {
+    auto geometry = std::make_shared<ModelGeometry>(*model.geometry);
+    for (LayerGeometry& layer : geometry->layers) layer.compute = false;
+    model.geometry = std::move(geometry);
+  });
+  const auto routed = client.Route(LayerIndex{1}, 1, {ExpertIndex{0}}).get();
+  REQUIRE(routed.has_value());
+  CHECK(routed->at(0).pool == kDevicePool);
+  CHECK(routed->at(0).lane == 0);
 }
 
 }  // namespace moetier

@@ -8,7 +8,7 @@ from moetier import wire
 from moetier.errors import DeadlineExceeded, SessionEnded, ended_by, from_rpc_error
 
 
-class Lease:
+class SessionStream:
     """Threads: its own reads the stream's events; `on_end(SessionEnded)` is called there, once."""
 
     def __init__(self, channel, request, timeout):
@@ -18,7 +18,7 @@ class Lease:
         self._started = threading.Event()
         self._refusal = None
         self._call = wire.method(channel.unary_stream, "Experts", "Attach")(request)
-        self._thread = threading.Thread(target=self._read, name="moetier-lease", daemon=True)
+        self._thread = threading.Thread(target=self._read, name="moetier-stream", daemon=True)
         self._thread.start()
         if not self._first.wait(timeout):
             self._call.cancel()
