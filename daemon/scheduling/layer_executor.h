@@ -282,7 +282,6 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   // What has come is taken, ledgers are stepped, one run is computed. False when there is nothing
   // to do until a message comes.
   bool Turn();
-  void EndDesk();
   void TakeMessages();
   void PollSource();
   void Rest();

@@ -5,6 +5,13 @@
 #include "daemon/scheduling/layer_executor.h"
 
 namespace moetier {
+namespace {
+
+Error ShuttingDown() {
+  return {ErrorCode::kUnavailable, Reason::kDraining, "the daemon is shutting down"};
+}
+
+}  // namespace
 
 void LayerExecutor::Loop() {
   while (true) {
@@ -15,19 +22,14 @@ void LayerExecutor::Loop() {
   MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
   running_ = false;
   TakeMessages();
-  EndDesk();  // calls that came since the last turn
+  desk_.EndCalls(std::nullopt, ShuttingDown());  // those that came since the last turn
   RemoveIdleModels();
-}
-
-void LayerExecutor::EndDesk() {
-  desk_.EndCalls(std::nullopt, Error{ErrorCode::kUnavailable, Reason::kDraining,
-                                     "the daemon is shutting down"});
 }
 
 bool LayerExecutor::Turn() {
   TakeMessages();
   PollSource();
-  if (stopping_.load()) EndDesk();
+  if (stopping_.load()) desk_.EndCalls(std::nullopt, ShuttingDown());
   desk_.Settle();
   if (IsTimeUp()) Abandon();
   AnswerEarly();
