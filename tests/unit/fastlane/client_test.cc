@@ -1,10 +1,7 @@
 // The client library against daemons that lie.
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,14 +9,12 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
-#include <thread>
 
 #include "daemon/fastlane/handshake.h"
 #include "daemon/fastlane/lane_page.h"
 #include "daemon/fastlane/lane_socket.h"
-#include "daemon/transport/unix_listener.h"
 #include "moetier/fastlane.h"
-#include "tests/support/temp_folder.h"
+#include "tests/support/scripted_lane.h"
 
 namespace moetier::testing {
 namespace {
@@ -47,31 +42,17 @@ moetier_wire_grant GoodGrant(const LanePage& page) {
 // Answers the first HELLO with what `answer` sends.
 moetier_status AttachTo(const std::function<void(int socket)>& answer,
                         const std::function<void(const moetier_grant&)>& look = {}) {
-  const TempFolder folder;
-  const std::string path = folder.File("run/socket");
-  UnixListener listener =
-      UnixListener::Bind({.path = path + MOETIER_WIRE_SOCKET, .mode = 0600, .group = {}},
-                         SOCK_SEQPACKET)
-          .value();
-  REQUIRE(listener.Listen().has_value());
-  REQUIRE(fcntl(listener.descriptor(), F_SETFL, 0) == 0);  // accept waits
-  std::thread daemon([&] {
-    const UniqueFd socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-    std::array<char, MOETIER_WIRE_MAX_MESSAGE> hello{};
-    (void)recv(socket.get(), hello.data(), hello.size(), 0);
-    answer(socket.get());
-  });
+  const ScriptedLane daemon(answer);
   moetier_attach attach{};
   attach.size = sizeof attach;
-  attach.socket = path.c_str();
+  attach.socket = daemon.path().c_str();
   moetier_lane* lane = nullptr;
   moetier_error error{};
   const moetier_status status = moetier_lane_attach(&attach, 10'000'000, &lane, &error);
-  daemon.join();
   CHECK((lane != nullptr) == (status == MOETIER_OK));
   if (lane != nullptr && look) look(*moetier_lane_grant(lane));
   const bool ours = status != MOETIER_OK && status != MOETIER_REFUSED;
-  if (ours) CHECK(std::string(error.text).find(path) == 0);
+  if (ours) CHECK(std::string(error.text).find(daemon.path()) == 0);
   if (status == MOETIER_REFUSED) CHECK(std::string(error.text) == std::string(511, '/'));
   moetier_lane_close(lane);
   return status;

@@ -13,12 +13,12 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "daemon/fastlane/handshake.h"
 #include "daemon/fastlane/lane_socket.h"
 #include "tests/support/lane_fixture.h"
 #include "tests/support/raw_lane.h"
+#include "tests/support/scripted_lane.h"
 
 namespace moetier::testing {
 namespace {
@@ -262,31 +262,19 @@ namespace {
 
 // A daemon that answers a MAP with `answer` and `file`.
 moetier_status MapFrom(const moetier_wire_arena& answer, std::optional<int> file) {
-  const TempFolder folder;
-  const std::string path = folder.File("run/socket");
-  UnixListener listener =
-      UnixListener::Bind({.path = path + MOETIER_WIRE_SOCKET, .mode = 0600, .group = {}},
-                         SOCK_SEQPACKET)
-          .value();
-  REQUIRE(listener.Listen().has_value());
-  REQUIRE(fcntl(listener.descriptor(), F_SETFL, 0) == 0);  // accept waits
-  std::thread daemon([&] {
-    const UniqueFd socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
-    std::array<char, MOETIER_WIRE_MAX_MESSAGE> message{};
-    (void)recv(socket.get(), message.data(), message.size(), 0);
+  const ScriptedLane daemon([&](int socket) {
     const std::array<int, 1> files = {file.value_or(-1)};
-    (void)SendOnLane(socket.get(), std::as_bytes(std::span(&answer, 1)),
+    (void)SendOnLane(socket, std::as_bytes(std::span(&answer, 1)),
                      std::span(files).first(file ? 1 : 0));
   });
   moetier_map map{};
   map.size = sizeof map;
-  map.socket = path.c_str();
+  map.socket = daemon.path().c_str();
   map.token = reinterpret_cast<const uint8_t*>(kToken.data());
   map.token_bytes = MOETIER_WIRE_TOKEN;
   moetier_arena arena{};
   moetier_error error{};
   const moetier_status status = moetier_map_arena(&map, 10'000'000, &arena, &error);
-  daemon.join();
   CHECK((arena.memory != nullptr) == (status == MOETIER_OK));
   moetier_unmap_arena(&arena);
   return status;
