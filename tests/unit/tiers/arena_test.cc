@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <thread>
+
+#include "tests/support/fake_host.h"
 
 namespace moetier {
 namespace {
@@ -171,23 +171,17 @@ TEST_CASE("Arena: the memory is given back", "[tiers]") {
 
 TEST_CASE("field_18: an arena above the cgroup's limit is refused before it is touched",
           "[tiers]") {
-  std::string folder = "/tmp/moetier-arena-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  const auto write = [&](const std::string& name, const std::string& text) {
-    const std::filesystem::path path = folder + "/" + name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  };
-  write("proc/meminfo", "MemTotal: 134217728 kB\nMemAvailable: 125829120 kB\n");
-  write("proc/self/cgroup", "0::/\n");
-  write("sys/fs/cgroup/memory.max", "67108864\n");
-  write("sys/fs/cgroup/memory.current", "33554432\n");
+  const FakeHost host;
+  host.Write("proc/meminfo", "MemTotal: 134217728 kB\nMemAvailable: 125829120 kB\n");
+  host.Write("proc/self/cgroup", "0::/\n");
+  host.Write("sys/fs/cgroup/memory.max", "67108864\n");
+  host.Write("sys/fs/cgroup/memory.current", "33554432\n");
   bool touched = false;
-  const auto arena = Arena::Create(OneClass(1_MiB, 64),
-                                   {.reserve = 1_MiB,
-                                    .roots = {folder + "/proc", folder + "/sys"},
-                                    .on_progress = [&](Bytes, Bytes) { return touched = true; }});
-  std::filesystem::remove_all(folder);
+  const auto arena =
+      Arena::Create(OneClass(1_MiB, 64),
+                    {.reserve = 1_MiB, .roots = host.roots(), .on_progress = [&](Bytes, Bytes) {
+                       return touched = true;
+                     }});
   REQUIRE(!arena.has_value());
   CHECK(arena.error().reason == Reason::kMemoryLimit);
   CHECK(arena.error().message.find("64.0 MiB wanted") != std::string::npos);
@@ -257,16 +251,10 @@ TEST_CASE("field_24: huge pages that are not there fall back in named steps", "[
 
 TEST_CASE("field_24: small pages where transparent ones were asked for have a name", "[tiers]") {
   // A /proc that shows no huge page behind the block, as on a host with fragmented memory.
-  std::string folder = "/tmp/moetier-arena-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  std::filesystem::create_directories(folder + "/proc/self");
-  std::filesystem::create_directories(folder + "/sys/kernel/mm/transparent_hugepage");
-  std::ofstream(folder + "/proc/meminfo") << "MemTotal: 8388608 kB\nMemAvailable: 8388608 kB\n";
-  std::ofstream(folder + "/sys/kernel/mm/transparent_hugepage/enabled")
-      << "always madvise [never]\n";
-  const auto arena =
-      Arena::Create(OneClass(1_MiB, 4), {.roots = {folder + "/proc", folder + "/sys"}}).value();
-  std::filesystem::remove_all(folder);
+  const FakeHost host;
+  host.Write("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 8388608 kB\n");
+  host.Write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+  const auto arena = Arena::Create(OneClass(1_MiB, 4), {.roots = host.roots()}).value();
   CHECK(arena->page_size() == "4 KiB pages");
   REQUIRE(arena->fallbacks().size() == 1);
   CHECK(arena->fallbacks()[0].name == "memory_pages:4KiB");

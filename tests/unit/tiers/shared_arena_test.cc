@@ -9,11 +9,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "tests/support/as_nobody.h"
+#include "tests/support/fake_host.h"
 #include "tiers/arena.h"
 
 namespace moetier {
@@ -183,12 +182,9 @@ TEST_CASE("Shared arena: large pages stand behind it, or a fallback says why not
 
 TEST_CASE("Shared arena: small pages where large ones were asked for have a name", "[tiers]") {
   // A /proc that shows no huge page behind the block, as where a collapse was refused.
-  std::string folder = "/tmp/moetier-arena-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  std::filesystem::create_directories(folder + "/proc/self");
-  std::ofstream(folder + "/proc/meminfo") << "MemTotal: 8388608 kB\nMemAvailable: 8388608 kB\n";
-  const auto arena = MakeShared(TwoClasses(), {.roots = {folder + "/proc", folder + "/sys"}});
-  std::filesystem::remove_all(folder);
+  const FakeHost host;
+  host.Write("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 8388608 kB\n");
+  const auto arena = MakeShared(TwoClasses(), {.roots = host.roots()});
   CHECK(arena->page_size() == "shared, 4 KiB pages");
   REQUIRE(arena->fallbacks().size() == 1);
   CHECK(arena->fallbacks()[0].name == "memory_pages:4KiB");
@@ -215,24 +211,17 @@ TEST_CASE("Shared arena: every page is there before it serves, and can be locked
 }
 
 TEST_CASE("Shared arena: above the cgroup's limit it is refused before it is touched", "[tiers]") {
-  std::string folder = "/tmp/moetier-arena-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  const auto write = [&](const std::string& name, const std::string& text) {
-    const std::filesystem::path path = folder + "/" + name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  };
-  write("proc/meminfo", "MemTotal: 134217728 kB\nMemAvailable: 125829120 kB\n");
-  write("proc/self/cgroup", "0::/\n");
-  write("sys/fs/cgroup/memory.max", "2097152\n");
-  write("sys/fs/cgroup/memory.current", "1048576\n");
+  const FakeHost host;
+  host.Write("proc/meminfo", "MemTotal: 134217728 kB\nMemAvailable: 125829120 kB\n");
+  host.Write("proc/self/cgroup", "0::/\n");
+  host.Write("sys/fs/cgroup/memory.max", "2097152\n");
+  host.Write("sys/fs/cgroup/memory.current", "1048576\n");
   bool touched = false;
   const auto arena =
       Arena::Create(TwoClasses(), {.memory = ArenaMemory::kShared,
                                    .reserve = 64_KiB,
-                                   .roots = {folder + "/proc", folder + "/sys"},
+                                   .roots = host.roots(),
                                    .on_progress = [&](Bytes, Bytes) { return touched = true; }});
-  std::filesystem::remove_all(folder);
   REQUIRE(!arena.has_value());
   CHECK(arena.error().reason == Reason::kMemoryLimit);
   CHECK(!touched);
