@@ -228,7 +228,7 @@ void ResidencyDesk::Release(SessionId session, const std::vector<LeaseId>& lease
 }
 
 void ResidencyDesk::EndSession(SessionId session) {
-  if (book_.Find(session) == nullptr) return;  // most have neither leases nor transfers
+  if (book_.Find(session) == nullptr) return;  // of the fast lane, which opens none here
   for (const Place& place : book_.EndSession(session)) Unhold(place);
   GiveUpUnwanted();
   for (auto it = fences_.begin(); it != fences_.end();) {
