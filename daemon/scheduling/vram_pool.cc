@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tiers/arena_plan.h"
+#include "tiers/device/slot_granules.h"
 
 namespace moetier {
 namespace {
@@ -20,13 +21,25 @@ std::vector<ExpertKey> KeysOfClass(ModelId model, const ModelGeometry& geometry,
   return keys;
 }
 
+// PlanArena, with room for what whole granules take beyond the slots.
+Result<ArenaPlan> PlanWithin(std::span<const SizeClassGeometry> classes, Bytes budget,
+                             Bytes granule) {
+  Result<ArenaPlan> plan = PlanArena(classes, budget, 1);
+  Bytes spared;
+  while (plan.has_value() && DeviceMemory(*plan, granule) > budget) {
+    spared += DeviceMemory(*plan, granule) - budget;
+    plan = PlanArena(classes, budget - std::min(spared, budget), 1);
+  }
+  return plan;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<VramPool>> VramPool::Create(const Options& options, ModelId model,
                                                    const ModelGeometry& geometry, Device& device) {
   const Bytes budget =
       std::min(ResolveBudget(options.budget, geometry.TotalBytes()), device.free());
-  Result<ArenaPlan> plan = PlanArena(geometry.size_classes, budget, 1);
+  Result<ArenaPlan> plan = PlanWithin(geometry.size_classes, budget, device.description().granule);
   if (!plan.has_value()) {
     plan.error().message = fmt::format("{}: {}", options.budget_key, plan.error().message);
     return std::move(plan).error();

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "kernels/expert_ffn.h"
+#include "tiers/device/slot_granules.h"
 
 namespace moetier {
 namespace {
@@ -16,22 +17,72 @@ constexpr uint64_t kBase = 0x100000;  // an address of the device is none of the
 constexpr int kGarbage = 0xFF;
 constexpr size_t kLine = 64;  // kernels want records to begin at one
 
+Error Lost() { return {ErrorCode::kUnavailable, Reason::kIo, "the device is lost"}; }
+
 }  // namespace
 
 class SimDevice::SimArena final : public DeviceArena {
  public:
-  SimArena(SimDevice& device, ArenaPlan plan) : device_(device), plan_(std::move(plan)) {}
-  ~SimArena() override { device_.taken_ = device_.taken_ - plan_.total; }
-  [[nodiscard]] DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const override {
-    const ArenaRegion& region = plan_.regions[Raw(size_class)];
-    MOE_CHECK(Raw(slot) < region.slots, "slot {} of {}", Raw(slot), region.slots);
-    return DeviceAddress{kBase + region.offset + region.slot_bytes.count() * Raw(slot)};
+  SimArena(SimDevice& device, const ArenaPlan& plan)
+      : device_(device), size_(DeviceMemory(plan, device.description_.granule)) {
+    for (const ArenaRegion& region : plan.regions) {
+      Class& each = classes_.emplace_back(region, device.description_.granule, bytes_);
+      each.granules.Add(SlotIndex{0}, region.slots);
+      bytes_ += region.slot_bytes.count() * each.places;
+    }
   }
-  [[nodiscard]] Bytes size() const override { return plan_.total; }
+  ~SimArena() override { device_.taken_ -= size_; }
+
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }  // of all places
+  [[nodiscard]] uint32_t Places(SizeClass size_class) const override {
+    return classes_[Raw(size_class)].places;
+  }
+  [[nodiscard]] DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const override {
+    const Class& each = classes_[Raw(size_class)];
+    MOE_CHECK(Raw(slot) < each.places, "slot {} of {}", Raw(slot), each.places);
+    return DeviceAddress{kBase + each.offset + each.slot_bytes * Raw(slot)};
+  }
+  void GiveBack(SizeClass size_class, SlotIndex slot) override {
+    Class& each = classes_[Raw(size_class)];
+    std::ranges::fill(device_.Memory(Slot(size_class, slot), each.slot_bytes), std::byte{kGarbage});
+    const Bytes freed = each.granules.Size(each.granules.Remove(slot));
+    size_ -= freed;
+    device_.taken_ -= freed;
+  }
+  Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override {
+    Class& each = classes_[Raw(size_class)];
+    if (device_.lost_) return Lost();
+    Bytes lacking;
+    for (const SlotGranules::Run& run : each.granules.Lacking(first, count)) {
+      lacking += each.granules.Size(run);
+    }
+    if (lacking > device_.free()) {
+      return Error{ErrorCode::kExhausted, Reason::kNoRoom, "the device has no room"};
+    }
+    each.granules.Add(first, count);
+    size_ += lacking;
+    device_.taken_ += lacking;
+    return Ok{};
+  }
+  [[nodiscard]] Bytes size() const override { return size_; }
 
  private:
+  struct Class {
+    Class(const ArenaRegion& region, Bytes granule, uint64_t from)
+        : offset(from),
+          slot_bytes(region.slot_bytes.count()),
+          places(std::max(region.slots, region.records)),
+          granules(region.slot_bytes, granule, places) {}
+    uint64_t offset;
+    uint64_t slot_bytes;
+    uint32_t places;
+    SlotGranules granules;
+  };
+
   SimDevice& device_;
-  const ArenaPlan plan_;
+  uint64_t bytes_ = 0;
+  Bytes size_;
+  std::vector<Class> classes_;
 };
 
 SimDevice::SimDevice(DeviceDescription description, const kernels::ExpertKernels& kernels,
@@ -42,14 +93,16 @@ SimDevice::~SimDevice() = default;
 
 Result<std::unique_ptr<DeviceArena>> SimDevice::Allocate(const ArenaPlan& plan,
                                                          std::string_view what) {
-  if (lost_) return Error{ErrorCode::kUnavailable, Reason::kIo, "the device is lost"};
-  if (plan.total > free()) {
+  if (lost_) return Lost();
+  const Bytes wanted = DeviceMemory(plan, description_.granule);
+  if (wanted > free()) {
     return Error{ErrorCode::kExhausted, Reason::kNoRoom, fmt::format("{}: no room", what)};
   }
   MOE_CHECK(memory_.empty(), "a second arena on a device of one model");
-  memory_.resize(plan.total.count() + kLine, std::byte{kGarbage});
-  taken_ += plan.total;
-  return std::unique_ptr<DeviceArena>(std::make_unique<SimArena>(*this, plan));
+  taken_ += wanted;
+  auto arena = std::make_unique<SimArena>(*this, plan);
+  memory_.resize(arena->bytes() + kLine, std::byte{kGarbage});
+  return std::unique_ptr<DeviceArena>(std::move(arena));
 }
 
 std::span<std::byte> SimDevice::Memory(DeviceAddress address, size_t bytes) {

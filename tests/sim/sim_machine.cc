@@ -22,6 +22,7 @@ DeviceDescription DrawDevice(Random& random) {
   device.kind = "sim";
   device.name = "sim";
   device.budget = Bytes(random.Between(1, 200) * kRecordAlignment);
+  device.granule = Bytes(kRecordAlignment << random.Below(3));
   device.memory_rate = 1e8 * random.Between(1, 1000);
   device.link_rate = 1e8 * random.Between(1, 300);
   device.copy_latency = std::chrono::microseconds(random.Below(50));

@@ -78,21 +78,43 @@ class DeviceListener {
 
 // What is fixed about a device. Rates are bytes a second.
 struct DeviceDescription {
-  std::string kind;  // "emulated"
-  std::string name;  // the configuration's, or what the device says it is
-  Bytes budget;      // of its memory, for experts
+  std::string kind;                 // "emulated"
+  std::string name;                 // the configuration's, or what the device says it is
+  Bytes budget;                     // of its memory, for experts
+  Bytes granule{kRecordAlignment};  // its memory is taken and given back in whole ones: 2^n bytes
   double memory_rate = 0;
   double link_rate = 0;
   std::chrono::nanoseconds copy_latency{0};
   std::chrono::nanoseconds hand_off{0};  // from Run to the start of a run
 };
 
-// Slots in a device's memory, one region a size class. Threads: immutable. Lifetime: its device
-// outlives it; the destructor gives the memory back, and no copy or run may touch it any more.
+// The slots of one model in a device's memory: a region a size class, each beginning at a granule,
+// with addresses for a slot a record and memory for those of the plan. Memory is given back and
+// taken slot by slot while other slots are in use, in granules: one is there as long as it holds a
+// byte of a slot with memory (tiers/device/slot_granules.h counts them). Slots of the plan have
+// memory at first: those from 0 on in each class.
+// Threads:  any may ask; GiveBack and Take are one thread's at a time, beside copies and runs of
+//           other slots. Who may use a slot's bytes is the ledger's matter.
+// Lifetime: its device outlives it; the destructor gives the memory back, and no copy or run may
+//           touch it any more.
 class DeviceArena {
  public:
   virtual ~DeviceArena() = default;
+  // Slots that have addresses, with or without memory: a slot a record of the class, or those of
+  // the plan where there are no more addresses to be had.
+  [[nodiscard]] virtual uint32_t Places(SizeClass size_class) const = 0;
+  // The same address for all of the arena's life, whether there is memory behind it or not.
   [[nodiscard]] virtual DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const = 0;
+  // The slot, which has memory, loses it: nobody has its bytes, every copy and run that touched it
+  // has completed, and nobody uses it before it is taken again. Its granules that no other slot
+  // needs go back to the device's budget; the others follow with the last slot that needs them.
+  // Does not fail, on a lost device neither. May block for as long as the device's driver takes.
+  virtual void GiveBack(SizeClass size_class, SlotIndex slot) = 0;
+  // Memory for `count` slots from `first` on, which have none; their bytes are anything. kExhausted
+  // with kNoRoom when the device's budget has too little left, with kMemoryLimit when the driver or
+  // host refuses; kUnavailable when the device is lost. In each case nothing is taken.
+  virtual Status Take(SizeClass size_class, SlotIndex first, uint32_t count) = 0;
+  // What it has of the device's budget at this moment, in whole granules.
   [[nodiscard]] virtual Bytes size() const = 0;
 };
 
@@ -110,10 +132,11 @@ class Device {
   virtual void Stop() = 0;
 
   [[nodiscard]] virtual const DeviceDescription& description() const = 0;
-  // Of the budget, not taken by arenas.
+  // Of the budget, not taken by arenas at this moment.
   [[nodiscard]] virtual Bytes free() const = 0;
-  // kExhausted when the budget has no room, kUnavailable when the device is lost. `what` is the
-  // budget's name in messages.
+  // Takes DeviceMemory(plan, granule) of the budget. kExhausted when it has no room, kUnavailable
+  // when the device is lost. `what` is the budget's name in messages, of the arena's later ones
+  // too.
   virtual Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& plan,
                                                         std::string_view what) = 0;
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/text_size.h"
+#include "tiers/device/slot_granules.h"
+#include "tiers/memory_limits.h"
 
 namespace moetier {
 namespace {
@@ -37,20 +40,68 @@ void Perform(const DeviceCopy& copy) {
 
 }  // namespace
 
+// The memory is taken and given back by the slot, the budget by the granule.
 class EmulatedDevice::HostArena final : public DeviceArena {
  public:
-  HostArena(EmulatedDevice& device, std::unique_ptr<Arena> memory)
-      : device_(device), memory_(std::move(memory)) {}
+  // Has DeviceMemory of the plan from the device's budget.
+  HostArena(EmulatedDevice& device, std::unique_ptr<Arena> memory, std::string_view what)
+      : device_(device), memory_(std::move(memory)), what_(what) {
+    const ArenaPlan& plan = memory_->plan();
+    for (size_t i = 0; i < plan.regions.size(); ++i) {
+      const SizeClass size_class{static_cast<uint8_t>(i)};
+      granules_.emplace_back(plan.regions[i].slot_bytes, device.options_.granule,
+                             Places(size_class));
+      granules_.back().Add(SlotIndex{0}, plan.regions[i].slots);
+    }
+    size_ = DeviceMemory(plan, device.options_.granule).count();
+  }
   ~HostArena() override { device_.GiveBack(size()); }
 
+  [[nodiscard]] uint32_t Places(SizeClass size_class) const override {
+    return memory_->Places(size_class);
+  }
   [[nodiscard]] DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const override {
     return DeviceAddress{reinterpret_cast<uint64_t>(memory_->Slot(size_class, slot).data())};
   }
-  [[nodiscard]] Bytes size() const override { return memory_->plan().total; }
+  void GiveBack(SizeClass size_class, SlotIndex slot) override {
+    SlotGranules& granules = granules_[Raw(size_class)];
+    memory_->GiveBack(size_class, slot);
+    const Bytes freed = granules.Size(granules.Remove(slot));
+    size_ -= freed.count();
+    device_.GiveBack(freed);
+  }
+  Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override {
+    SlotGranules& granules = granules_[Raw(size_class)];
+    Bytes lacking;
+    for (const SlotGranules::Run& run : granules.Lacking(first, count)) {
+      lacking += granules.Size(run);
+    }
+    RETURN_IF_ERROR(device_.TakeBudget(lacking, what_));
+    if (const Status taken = TakeMemory(size_class, first, count); !taken) {
+      device_.GiveBack(lacking);
+      return taken;
+    }
+    granules.Add(first, count);
+    size_ += lacking.count();
+    return Ok{};
+  }
+  [[nodiscard]] Bytes size() const override { return Bytes(size_); }
 
  private:
+  Status TakeMemory(SizeClass size_class, SlotIndex first, uint32_t count) {
+    const ArenaOptions& options = device_.options_.memory;
+    ASSIGN_OR_RETURN(const MemoryLimits limits, ReadMemoryLimits(options.roots));
+    const Bytes wanted = memory_->plan().regions[Raw(size_class)].slot_bytes * count;
+    RETURN_IF_ERROR(
+        CheckBudget(limits, {.what = what_, .wanted = wanted, .reserve = options.reserve}));
+    return memory_->Take(size_class, first, count);
+  }
+
   EmulatedDevice& device_;
   const std::unique_ptr<Arena> memory_;
+  const std::string what_;
+  std::vector<SlotGranules> granules_;  // by size class
+  std::atomic<uint64_t> size_{0};       // a gauge for the status, which orders nothing
 };
 
 EmulatedDevice::EmulatedDevice(Options options, const Clock& clock,
@@ -61,6 +112,7 @@ EmulatedDevice::EmulatedDevice(Options options, const Clock& clock,
       description_{.kind = "emulated",
                    .name = options_.name,
                    .budget = options_.budget,
+                   .granule = options_.granule,
                    .memory_rate = kMemoryRate,
                    .link_rate = options_.copy_rate,
                    .copy_latency = options_.copy_latency,
@@ -101,29 +153,34 @@ Bytes EmulatedDevice::free() const {
 
 Result<std::unique_ptr<DeviceArena>> EmulatedDevice::Allocate(const ArenaPlan& plan,
                                                               std::string_view what) {
-  {
-    MutexLock lock(mu_);
-    if (lost_) {
-      return Error{ErrorCode::kUnavailable, Reason::kIo,
-                   fmt::format("{}: device {} is lost", what, options_.name)};
-    }
-    if (plan.total > options_.budget - taken_) {
-      return Error{ErrorCode::kExhausted, Reason::kNoRoom,
-                   fmt::format("{}: {} do not fit in device {}, which has {} left of {}; lower it "
-                               "or raise devices[].budget",
-                               what, FormatSize(plan.total), options_.name,
-                               FormatSize(options_.budget - taken_), FormatSize(options_.budget))};
-    }
-    taken_ += plan.total;
-  }
+  const Bytes wanted = DeviceMemory(plan, options_.granule);
+  RETURN_IF_ERROR(TakeBudget(wanted, what));
   ArenaOptions memory = options_.memory;
   memory.what = what;
+  if (IsHugetlb(memory.pages)) memory.pages = PageSize::kTransparent;  // that pool takes none back
   Result<std::unique_ptr<Arena>> arena = Arena::Create(plan, memory);
   if (!arena.has_value()) {
-    GiveBack(plan.total);
+    GiveBack(wanted);
     return std::move(arena).error();
   }
-  return std::unique_ptr<DeviceArena>(std::make_unique<HostArena>(*this, *std::move(arena)));
+  return std::unique_ptr<DeviceArena>(std::make_unique<HostArena>(*this, *std::move(arena), what));
+}
+
+Status EmulatedDevice::TakeBudget(Bytes bytes, std::string_view what) {
+  MutexLock lock(mu_);
+  if (lost_) {
+    return Error{ErrorCode::kUnavailable, Reason::kIo,
+                 fmt::format("{}: device {} is lost", what, options_.name)};
+  }
+  if (bytes > options_.budget - taken_) {
+    return Error{ErrorCode::kExhausted, Reason::kNoRoom,
+                 fmt::format("{}: {} do not fit in device {}, which has {} left of {}; lower it "
+                             "or raise devices[].budget",
+                             what, FormatSize(bytes), options_.name,
+                             FormatSize(options_.budget - taken_), FormatSize(options_.budget))};
+  }
+  taken_ += bytes;
+  return Ok{};
 }
 
 void EmulatedDevice::GiveBack(Bytes bytes) {

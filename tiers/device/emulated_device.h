@@ -30,7 +30,8 @@ class EmulatedDevice final : public Device {
     Bytes budget;
     double copy_rate = 16e9;  // bytes a second, either way, and for records read by zero-copy
     std::chrono::nanoseconds copy_latency = std::chrono::microseconds(20);
-    uint64_t lost_after = 0;  // copies and runs until it is lost, for tests; 0: never
+    uint64_t lost_after = 0;          // copies and runs until it is lost, for tests; 0: never
+    Bytes granule{kRecordAlignment};  // in which its budget is counted
     // Memory is taken as for RAM arenas: compared with the host's limits, then populated.
     ArenaOptions memory{};
     // Waits until that time of the clock; a test moves its clock instead.
@@ -80,6 +81,8 @@ class EmulatedDevice final : public Device {
   // Counts a piece of work; false when the device is lost, by this very piece perhaps.
   [[nodiscard]] bool BeginWork() EXCLUDES(mu_);
   [[nodiscard]] bool FailsNow() EXCLUDES(mu_);
+  // Of the budget. kExhausted, kUnavailable as Allocate gives them.
+  Status TakeBudget(Bytes bytes, std::string_view what) EXCLUDES(mu_);
   void GiveBack(Bytes bytes) EXCLUDES(mu_);
   [[nodiscard]] std::chrono::nanoseconds LinkTime(size_t bytes) const;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/synthetic_model.h"
+#include "tiers/device/slot_granules.h"
 
 namespace moetier {
 namespace {
@@ -73,7 +74,7 @@ class Bench {
       : device(Fill(std::move(options)), clock, kernels) {
     for (const SizeClassGeometry& each : model.geometry().size_classes) {
       plan.regions.push_back(
-          {.slot_bytes = each.slot_bytes, .slots = 4, .offset = plan.total.count()});
+          {.slot_bytes = each.slot_bytes, .slots = 4, .offset = plan.total.count(), .records = 8});
       plan.total += each.slot_bytes * 4;
     }
     arena = device.Allocate(plan, "vram").value();
@@ -293,6 +294,83 @@ TEST_CASE("EmulatedDevice: arenas share the budget and give it back", "[device]"
   bench.arena.reset();
   CHECK(bench.device.free() == 1_MiB);
   CHECK(bench.device.Allocate(large, "models[b].vram").has_value());
+}
+
+TEST_CASE("EmulatedDevice: a slot that is given back and taken again leaves the others as they are",
+          "[device]") {
+  Bench bench(Bench::Stepped());
+  const Bytes size = bench.arena->size();
+  const Bytes slot = bench.plan.regions[0].slot_bytes;
+  REQUIRE(bench.arena->Places(SizeClass{0}) == 8);
+  const std::vector<std::byte> bytes = Pattern(4096, 5);
+  bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(1)});
+  bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(2)});
+  REQUIRE(bench.record.Copies(bench.copies = 2).size() == 2);
+  const DeviceAddress address = bench.Slot(2);
+  bench.arena->GiveBack(SizeClass{0}, SlotIndex{2});
+  CHECK(bench.arena->size() == size - slot);
+  CHECK(bench.device.free() == 64_MiB - size + slot);
+  CHECK(bench.ReadBack(3, 1, 4096) == bytes);
+  REQUIRE(bench.arena->Take(SizeClass{0}, SlotIndex{2}, 1).has_value());
+  CHECK(bench.arena->size() == size);
+  CHECK(bench.Slot(2) == address);
+  CHECK(bench.ReadBack(4, 2, 4096) != bytes);
+  CHECK(bench.ReadBack(5, 1, 4096) == bytes);
+}
+
+TEST_CASE("EmulatedDevice: an arena grows to a slot a record, as far as the budget goes",
+          "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  const ArenaPlan plan = Bench(Bench::Stepped()).plan;
+  const Bytes slot = plan.regions[0].slot_bytes;
+  options.budget = plan.total + slot * 2;
+  Bench bench(options);
+  const Bytes size = bench.arena->size();
+  const Status refused = bench.arena->Take(SizeClass{0}, SlotIndex{4}, 3);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kExhausted);
+  CHECK(refused.error().reason == Reason::kNoRoom);
+  CHECK_THAT(refused.error().message, Catch::StartsWith("vram: "));
+  CHECK(bench.arena->size() == size);
+  REQUIRE(bench.arena->Take(SizeClass{0}, SlotIndex{4}, 2).has_value());
+  CHECK(bench.device.free() == Bytes());
+  bench.arena.reset();
+  CHECK(bench.device.free() == options.budget);
+}
+
+TEST_CASE("EmulatedDevice: a lost device takes memory back and gives none", "[device]") {
+  Bench bench(Bench::Stepped());
+  bench.device.Lose("for the test");
+  bench.arena->GiveBack(SizeClass{0}, SlotIndex{3});
+  const Status refused = bench.arena->Take(SizeClass{0}, SlotIndex{3}, 1);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kUnavailable);
+}
+
+TEST_CASE("EmulatedDevice: its budget is counted in granules", "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  options.granule = 1_MiB;
+  Bench bench(options);
+  const Bytes all = bench.arena->size();
+  CHECK(all == DeviceMemory(bench.plan, 1_MiB));
+  CHECK(all == 1_MiB * bench.plan.regions.size());
+  for (uint32_t slot = 1; slot < 4; ++slot) bench.arena->GiveBack(SizeClass{0}, SlotIndex{slot});
+  CHECK(bench.arena->size() == all);
+  bench.arena->GiveBack(SizeClass{0}, SlotIndex{0});
+  CHECK(bench.arena->size() == all - 1_MiB);
+  CHECK(bench.device.free() == 64_MiB - bench.arena->size());
+}
+
+TEST_CASE("EmulatedDevice: a host that refuses memory leaves the device's budget as it was",
+          "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  Bench bench(options);
+  options.memory.reserve = Bytes(uint64_t{1} << 50);  // which no host has
+  EmulatedDevice poor(bench.Fill(options), bench.clock, bench.kernels);
+  const auto refused = poor.Allocate(bench.plan, "vram");
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kMemoryLimit);
+  CHECK(poor.free() == 64_MiB);
 }
 
 TEST_CASE("EmulatedDevice: Stop answers all that is unfinished", "[device]") {
