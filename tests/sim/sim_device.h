@@ -54,6 +54,12 @@ class SimDevice final : public Device {
   void Stop() override {}
   [[nodiscard]] const DeviceDescription& description() const override { return description_; }
   [[nodiscard]] Bytes free() const override { return description_.budget - taken_; }
+  Status Admit(const kernels::ExpertShape& /*shape*/,
+               const kernels::RecordLayout& /*layout*/) override {
+    return Ok{};
+  }
+  Status ShowHost(std::span<std::byte> /*memory*/) override { return Ok{}; }
+  void HideHost(std::span<std::byte> /*memory*/) override {}
   Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& plan,
                                                 std::string_view what) override;
   void Copy(CopyId id, const DeviceCopy& copy) override;

@@ -54,6 +54,14 @@ struct DeviceTask {
   std::span<float* const> y;
 };
 
+// Where the record of a task lies.
+enum class RecordPlace : uint8_t { kSlot, kRam };
+inline constexpr size_t kRecordPlaces = 2;
+inline RecordPlace PlaceOf(const DeviceTask& task) {
+  return std::holds_alternative<DeviceAddress>(task.record) ? RecordPlace::kSlot
+                                                            : RecordPlace::kRam;
+}
+
 struct CopyDone {
   CopyId id{};
   DeviceOutcome outcome = DeviceOutcome::kDone;
@@ -64,8 +72,7 @@ struct RunDone {
   std::chrono::nanoseconds busy{0};  // what the run took on the device, without waiting for others
 };
 
-// Called on the device's own threads, copies' one at a time and runs' one at a time; must not
-// block.
+// Called on the device's own threads, of each queue one at a time; must not block.
 class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
@@ -119,8 +126,9 @@ class DeviceArena {
 };
 
 // A processor with memory of its own: holds experts in slots, has records copied in and out, and
-// computes experts. Every copy and run completes exactly once. Copies run one after another in
-// their order; so do runs. A copy and a run have no order: whoever needs one waits for completions.
+// computes experts. Every copy and run completes exactly once. It has three queues: copies, runs
+// over slots, runs over RAM. Each goes on in its order; between them there is no order, and whoever
+// needs one waits for completions.
 // Threads:  every method from any thread, the listener's included; Start and Stop from the owner's.
 // Lifetime: between Start and Stop it may call the listener; arenas go before it.
 class Device {
@@ -134,6 +142,13 @@ class Device {
   [[nodiscard]] virtual const DeviceDescription& description() const = 0;
   // Of the budget, not taken by arenas at this moment.
   [[nodiscard]] virtual Bytes free() const = 0;
+  // Makes ready to compute such experts. kFailedPrecondition, kUnsupportedType where it cannot;
+  // kExhausted where it lacks memory for it.
+  virtual Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) = 0;
+  // Lets runs read this memory of the host, page-aligned, until it is hidden; copies are faster for
+  // it. An error: they cannot, with the reason. No copy or run may touch it when it is hidden.
+  virtual Status ShowHost(std::span<std::byte> memory) = 0;
+  virtual void HideHost(std::span<std::byte> memory) = 0;
   // Takes DeviceMemory(plan, granule) of the budget. kExhausted when it has no room, kUnavailable
   // when the device is lost. `what` is the budget's name in messages, of the arena's later ones
   // too.
@@ -144,7 +159,8 @@ class Device {
   virtual void Copy(CopyId id, const DeviceCopy& copy) = 0;
   // Asks for an early end; the completion still comes, kDone or kCancelled.
   virtual void CancelCopy(CopyId id) = 0;
-  // At least one task; `id` is the caller's, unique among its unfinished runs.
+  // At least one task; all of one shape and layout, their records in one kind of place. `id` is the
+  // caller's, unique among its unfinished runs.
   virtual void Run(RunId id, std::vector<DeviceTask> tasks) = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "tiers/device/emulated_device.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -116,34 +114,13 @@ EmulatedDevice::EmulatedDevice(Options options, const Clock& clock,
                    .memory_rate = kMemoryRate,
                    .link_rate = options_.copy_rate,
                    .copy_latency = options_.copy_latency,
-                   .hand_off = kHandOff} {}
+                   .hand_off = kHandOff},
+      queues_({.device = options_.name}, clock, *this) {}
 
 EmulatedDevice::~EmulatedDevice() {
   Stop();
   MutexLock lock(mu_);
   MOE_CHECK(taken_ == Bytes(), "{} of {} are still in arenas", FormatSize(taken_), options_.name);
-}
-
-void EmulatedDevice::Start(DeviceListener& listener) {
-  listener_ = &listener;
-  copy_thread_ = std::jthread([this] {
-    pthread_setname_np(pthread_self(), "device-copy");
-    CopyLoop();
-  });
-  run_thread_ = std::jthread([this] {
-    pthread_setname_np(pthread_self(), "device-run");
-    RunLoop();
-  });
-}
-
-void EmulatedDevice::Stop() {
-  {
-    MutexLock lock(mu_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  if (copy_thread_.joinable()) copy_thread_.join();
-  if (run_thread_.joinable()) run_thread_.join();
 }
 
 Bytes EmulatedDevice::free() const {
@@ -167,11 +144,11 @@ Result<std::unique_ptr<DeviceArena>> EmulatedDevice::Allocate(const ArenaPlan& p
 }
 
 Status EmulatedDevice::TakeBudget(Bytes bytes, std::string_view what) {
-  MutexLock lock(mu_);
-  if (lost_) {
+  if (queues_.lost()) {
     return Error{ErrorCode::kUnavailable, Reason::kIo,
                  fmt::format("{}: device {} is lost", what, options_.name)};
   }
+  MutexLock lock(mu_);
   if (bytes > options_.budget - taken_) {
     return Error{ErrorCode::kExhausted, Reason::kNoRoom,
                  fmt::format("{}: {} do not fit in device {}, which has {} left of {}; lower it "
@@ -188,54 +165,25 @@ void EmulatedDevice::GiveBack(Bytes bytes) {
   taken_ -= bytes;
 }
 
-void EmulatedDevice::Copy(CopyId id, const DeviceCopy& copy) {
-  {
-    MutexLock lock(mu_);
-    copies_.push_back({.id = id, .copy = copy});
-  }
-  changed_.notify_all();
+// The CPU's kernels take every expert, and all memory is theirs.
+Status EmulatedDevice::Admit(const kernels::ExpertShape& /*shape*/,
+                             const kernels::RecordLayout& /*layout*/) {
+  return Ok{};
 }
-
-void EmulatedDevice::CancelCopy(CopyId id) {
-  MutexLock lock(mu_);
-  for (QueuedCopy& queued : copies_) {
-    if (queued.id == id) queued.cancelled = true;
-  }
-}
-
-void EmulatedDevice::Run(RunId id, std::vector<DeviceTask> tasks) {
-  {
-    MutexLock lock(mu_);
-    runs_.push_back({.id = id, .tasks = std::move(tasks)});
-  }
-  changed_.notify_all();
-}
+Status EmulatedDevice::ShowHost(std::span<std::byte> /*memory*/) { return Ok{}; }
+void EmulatedDevice::HideHost(std::span<std::byte> /*memory*/) {}
 
 void EmulatedDevice::FailCopies(uint32_t count) {
   MutexLock lock(mu_);
   failing_copies_ = count;
 }
 
-void EmulatedDevice::Lose(std::string_view why) {
-  {
-    MutexLock lock(mu_);
-    if (std::exchange(lost_, true)) return;
-  }
-  listener_->OnDeviceLost({ErrorCode::kUnavailable, Reason::kIo,
-                           fmt::format("device {} is lost: {}", options_.name, why)});
-}
-
-bool EmulatedDevice::BeginWork() {
-  bool loses = false;
-  {
-    MutexLock lock(mu_);
-    if (lost_) return false;
-    loses = ++work_begun_ == options_.lost_after;
-  }
-  if (loses)
-    Lose(
-        fmt::format("after {} copies and runs, as devices[].lost_after says", options_.lost_after));
-  return !loses;
+Status EmulatedDevice::BeginWork() {
+  MutexLock lock(mu_);
+  if (++work_begun_ != options_.lost_after) return Ok{};
+  return Error{
+      ErrorCode::kUnavailable, Reason::kIo,
+      fmt::format("after {} copies and runs, as devices[].lost_after says", options_.lost_after)};
 }
 
 bool EmulatedDevice::FailsNow() {
@@ -245,63 +193,32 @@ bool EmulatedDevice::FailsNow() {
   return true;
 }
 
-std::optional<EmulatedDevice::QueuedCopy> EmulatedDevice::NextCopy() {
-  MutexLock lock(mu_);
-  while (copies_.empty() && !stopping_) changed_.wait(mu_);
-  if (copies_.empty()) return std::nullopt;
-  QueuedCopy next = copies_.front();
-  copies_.pop_front();
-  if (stopping_) next.cancelled = true;
-  return next;
+Status EmulatedDevice::BeginCopy(const DeviceCopy& copy, uint32_t /*place*/) {
+  copy_ = copy;
+  return BeginWork();
 }
 
-std::optional<EmulatedDevice::QueuedRun> EmulatedDevice::NextRun() {
-  MutexLock lock(mu_);
-  while (runs_.empty() && !stopping_) changed_.wait(mu_);
-  if (runs_.empty()) return std::nullopt;
-  QueuedRun next = std::move(runs_.front());
-  runs_.pop_front();
-  next.cancelled = stopping_;
-  return next;
-}
-
-void EmulatedDevice::CopyLoop() {
-  while (const std::optional<QueuedCopy> next = NextCopy()) {
-    listener_->OnCopy({.id = next->id, .outcome = Perform(*next)});
-  }
-}
-
-DeviceOutcome EmulatedDevice::Perform(const QueuedCopy& queued) {
-  if (queued.cancelled) return DeviceOutcome::kCancelled;
-  if (!BeginWork() || FailsNow()) return DeviceOutcome::kFailed;
+Result<DeviceOutcome> EmulatedDevice::EndCopy(uint32_t /*place*/) {
+  if (FailsNow()) return DeviceOutcome::kFailed;
   const TimePoint begin = clock_.Now();
-  moetier::Perform(queued.copy);
-  options_.wait_until(begin + options_.copy_latency + LinkTime(CopyBytes(queued.copy)));
+  Perform(copy_);
+  options_.wait_until(begin + options_.copy_latency + LinkTime(CopyBytes(copy_)));
   return DeviceOutcome::kDone;
 }
 
-void EmulatedDevice::RunLoop() {
-  while (const std::optional<QueuedRun> next = NextRun()) {
-    const TimePoint begin = clock_.Now();
-    const DeviceOutcome outcome = Compute(*next);
-    listener_->OnRun({.id = next->id, .outcome = outcome, .busy = clock_.Now() - begin});
-  }
-}
-
-DeviceOutcome EmulatedDevice::Compute(const QueuedRun& queued) {
-  if (queued.cancelled) return DeviceOutcome::kCancelled;
-  if (!BeginWork()) return DeviceOutcome::kFailed;
+Status EmulatedDevice::Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) {
+  RETURN_IF_ERROR(BeginWork());
   const TimePoint begin = clock_.Now();
   size_t over_link = 0;
-  for (const DeviceTask& task : queued.tasks) {
-    if (std::holds_alternative<const std::byte*>(task.record)) over_link += task.layout->bytes;
-    RunTask(task);
+  for (const DeviceTask& task : tasks) {
+    if (place == RecordPlace::kRam) over_link += task.layout->bytes;
+    RunTask(task, h_[static_cast<size_t>(place)]);
   }
   if (over_link > 0) options_.wait_until(begin + LinkTime(over_link));
-  return DeviceOutcome::kDone;
+  return Ok{};
 }
 
-void EmulatedDevice::RunTask(const DeviceTask& task) {
+void EmulatedDevice::RunTask(const DeviceTask& task, kernels::ActivationRows& h_rows) {
   const auto* const* in_ram = std::get_if<const std::byte*>(&task.record);
   const std::byte* const record =
       in_ram != nullptr ? *in_ram
@@ -309,12 +226,12 @@ void EmulatedDevice::RunTask(const DeviceTask& task) {
   const kernels::ExpertView expert{.shape = task.shape, .layout = task.layout, .record = record};
   for (size_t first = 0; first < task.tokens.size(); first += kernels::kMaxTokens) {
     const size_t count = std::min<size_t>(kernels::kMaxTokens, task.tokens.size() - first);
-    h_.Resize(static_cast<uint32_t>(count), task.shape->ffn);
+    h_rows.Resize(static_cast<uint32_t>(count), task.shape->ffn);
     for (uint32_t unit = 0; unit < kernels::GateUpUnits(*task.shape); ++unit) {
-      kernels::RunGateUpUnit(kernels_, expert, task.tokens.subspan(first, count), unit, h_, 0);
+      kernels::RunGateUpUnit(kernels_, expert, task.tokens.subspan(first, count), unit, h_rows, 0);
     }
     std::array<kernels::ActivationRow, kernels::kMaxTokens> h;
-    for (uint32_t i = 0; i < count; ++i) h[i] = h_.row(i);
+    for (uint32_t i = 0; i < count; ++i) h[i] = h_rows.row(i);
     for (uint32_t unit = 0; unit < kernels::DownUnits(*task.shape); ++unit) {
       kernels::RunDownUnit(kernels_, expert, std::span(h).first(count), unit,
                            task.y.subspan(first, count));

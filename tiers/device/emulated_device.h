@@ -1,11 +1,10 @@
 #ifndef MOETIER_TIERS_DEVICE_EMULATED_DEVICE_H_
 #define MOETIER_TIERS_DEVICE_EMULATED_DEVICE_H_
 
+#include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,14 +15,15 @@
 #include "kernels/expert_ffn.h"
 #include "tiers/arena.h"
 #include "tiers/device/device.h"
+#include "tiers/device/device_queues.h"
 
 namespace moetier {
 
 // A device without hardware: its memory is the host's, one thread copies at a set rate, another
 // computes with the CPU's kernels, so the bits are the CPU's. What it cannot do faster than a link
 // of the set rate and latency takes as long as over that link.
-// Threads: `device-copy` and `device-run`, from Start to Stop.
-class EmulatedDevice final : public Device {
+// Threads: those of DeviceQueues.
+class EmulatedDevice final : public Device, private DeviceWork {
  public:
   struct Options {
     std::string name = "emulated0";
@@ -44,42 +44,31 @@ class EmulatedDevice final : public Device {
   EmulatedDevice(Options options, const Clock& clock, const kernels::ExpertKernels& kernels);
   ~EmulatedDevice() override;
 
-  void Start(DeviceListener& listener) override EXCLUDES(mu_);
-  void Stop() override EXCLUDES(mu_);
+  void Start(DeviceListener& listener) override { queues_.Start(listener); }
+  void Stop() override { queues_.Stop(); }
   [[nodiscard]] const DeviceDescription& description() const override { return description_; }
   [[nodiscard]] Bytes free() const override EXCLUDES(mu_);
+  Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) override;
+  Status ShowHost(std::span<std::byte> memory) override;
+  void HideHost(std::span<std::byte> memory) override;
   Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& plan,
                                                 std::string_view what) override EXCLUDES(mu_);
-  void Copy(CopyId id, const DeviceCopy& copy) override EXCLUDES(mu_);
-  void CancelCopy(CopyId id) override EXCLUDES(mu_);
-  void Run(RunId id, std::vector<DeviceTask> tasks) override EXCLUDES(mu_);
+  void Copy(CopyId id, const DeviceCopy& copy) override { queues_.Copy(id, copy); }
+  void CancelCopy(CopyId id) override { queues_.CancelCopy(id); }
+  void Run(RunId id, std::vector<DeviceTask> tasks) override { queues_.Run(id, std::move(tasks)); }
 
   // For tests, in place of hardware that fails. The next `count` copies end with kFailed.
   void FailCopies(uint32_t count) EXCLUDES(mu_);
-  void Lose(std::string_view why) EXCLUDES(mu_);
+  void Lose(std::string_view why) { queues_.Lose(why); }
 
  private:
   class HostArena;
-  struct QueuedCopy {
-    CopyId id{};
-    DeviceCopy copy;
-    bool cancelled = false;
-  };
-  struct QueuedRun {
-    RunId id{};
-    std::vector<DeviceTask> tasks;
-    bool cancelled = false;
-  };
-
-  void CopyLoop();
-  void RunLoop();
-  [[nodiscard]] std::optional<QueuedCopy> NextCopy() EXCLUDES(mu_);
-  [[nodiscard]] std::optional<QueuedRun> NextRun() EXCLUDES(mu_);
-  [[nodiscard]] DeviceOutcome Perform(const QueuedCopy& queued) EXCLUDES(mu_);
-  [[nodiscard]] DeviceOutcome Compute(const QueuedRun& queued) EXCLUDES(mu_);
-  void RunTask(const DeviceTask& task);
-  // Counts a piece of work; false when the device is lost, by this very piece perhaps.
-  [[nodiscard]] bool BeginWork() EXCLUDES(mu_);
+  Status BeginCopy(const DeviceCopy& copy, uint32_t place) override EXCLUDES(mu_);
+  Result<DeviceOutcome> EndCopy(uint32_t place) override EXCLUDES(mu_);
+  Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) override EXCLUDES(mu_);
+  void RunTask(const DeviceTask& task, kernels::ActivationRows& h_rows);
+  // Counts a piece of work; an error when the device is lost by it.
+  Status BeginWork() EXCLUDES(mu_);
   [[nodiscard]] bool FailsNow() EXCLUDES(mu_);
   // Of the budget. kExhausted, kUnavailable as Allocate gives them.
   Status TakeBudget(Bytes bytes, std::string_view what) EXCLUDES(mu_);
@@ -90,21 +79,15 @@ class EmulatedDevice final : public Device {
   const Clock& clock_;
   const kernels::ExpertKernels& kernels_;
   const DeviceDescription description_;
-  DeviceListener* listener_ = nullptr;  // set by Start, before the threads
 
   mutable Mutex mu_;
-  ConditionVariable changed_;
   Bytes taken_ GUARDED_BY(mu_);  // by arenas
-  std::deque<QueuedCopy> copies_ GUARDED_BY(mu_);
-  std::deque<QueuedRun> runs_ GUARDED_BY(mu_);
   uint32_t failing_copies_ GUARDED_BY(mu_) = 0;
   uint64_t work_begun_ GUARDED_BY(mu_) = 0;
-  bool lost_ GUARDED_BY(mu_) = false;
-  bool stopping_ GUARDED_BY(mu_) = false;
 
-  kernels::ActivationRows h_;  // the run thread's own
-  std::jthread copy_thread_;
-  std::jthread run_thread_;
+  DeviceCopy copy_;                                       // the copy thread's: under way
+  std::array<kernels::ActivationRows, kRecordPlaces> h_;  // each the thread's that runs over it
+  DeviceQueues queues_;                                   // last: its threads use the rest
 };
 
 }  // namespace moetier
