@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/simt/cuda_thread.h"
 #include "kernels/cuda/simt/grid.h"
@@ -72,6 +74,19 @@ T Atomic(T* at, Step step, const Place& place) {
   while (!value.compare_exchange_weak(old, step(old), order, std::memory_order_relaxed)) {
   }
   return old;
+}
+
+// In the running block's shared memory.
+inline bool IsShared(const void* at) {
+  const CudaBlock& block = *current_thread->block;
+  const auto* byte = static_cast<const std::byte*>(at);
+  return byte >= block.shared && byte < block.shared + block.shape->shared_bytes;
+}
+
+[[noreturn]] inline void FailHere(std::string&& what, const Place& place) {
+  const Quiet quiet;
+  current_thread->place = place;
+  current_thread->grid->Fail(std::move(what), *current_thread);
 }
 
 }  // namespace moetier::simt
@@ -185,28 +200,33 @@ inline void __nanosleep(unsigned, SIMT_PLACE) {
   moetier::simt::current_thread->grid->Yield({file, line});
 }
 
+// Loads that name a cache are instructions for global memory alone.
 template <class T>
-T __ldg(const T* at) {
+T __ldg(const T* at, SIMT_PLACE) {
+  if (moetier::simt::IsShared(at)) moetier::simt::FailHere("__ldg of shared memory", {file, line});
   return *at;
 }
 template <class T>
-T __ldcs(const T* at) {
+T __ldcs(const T* at, SIMT_PLACE) {
+  if (moetier::simt::IsShared(at)) moetier::simt::FailHere("__ldcs of shared memory", {file, line});
   return *at;
 }
 
-// cp.async. `bytes` is 4, 8 or 16 and both addresses are multiples of it.
+// cp.async, from global to shared memory. `bytes` is 4, 8 or 16 and both addresses are multiples
+// of it.
 inline void __pipeline_memcpy_async(void* shared, const void* global, size_t bytes, SIMT_PLACE) {
-  moetier::simt::CudaThread& thread = *moetier::simt::current_thread;
   const auto misplaced = [bytes](const void* at) {
     return reinterpret_cast<uintptr_t>(at) % bytes != 0;
   };
   if ((bytes != 4 && bytes != 8 && bytes != 16) || misplaced(shared) || misplaced(global)) {
-    const moetier::simt::Quiet quiet;
-    thread.place = {file, line};
-    thread.grid->Fail("misaligned asynchronous copy of " + std::to_string(bytes) + " bytes",
-                      thread);
+    moetier::simt::FailHere("misaligned asynchronous copy of " + std::to_string(bytes) + " bytes",
+                            {file, line});
   }
-  thread.copies.Add(shared, global, bytes);
+  if (!moetier::simt::IsShared(shared) || moetier::simt::IsShared(global)) {
+    moetier::simt::FailHere("an asynchronous copy that is not from global to shared memory",
+                            {file, line});
+  }
+  moetier::simt::current_thread->copies.Add(shared, global, bytes);
 }
 inline void __pipeline_commit() { moetier::simt::current_thread->copies.Commit(); }
 inline void __pipeline_wait_prior(size_t groups_left) {

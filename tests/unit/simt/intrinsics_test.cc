@@ -47,6 +47,17 @@ __global__ void MisalignedCopy(const char* in) {
   __pipeline_memcpy_async(stage, in + 2, 4);
 }
 
+__global__ void ReadOnlyLoad(const int* in, int* out, bool of_stage) {
+  SIMT_SHARED(int, stage);
+  stage[threadIdx.x] = 1;
+  out[threadIdx.x] = __ldg((of_stage ? stage : in) + threadIdx.x);
+}
+
+__global__ void CopyTo(int* in, int* out, bool from_stage, bool to_stage) {
+  SIMT_SHARED(int, stage);
+  __pipeline_memcpy_async(to_stage ? stage + 1 : out, from_stage ? stage : in, 4);
+}
+
 __global__ void CompareAndSwapAdds(int* sum) {
   int seen = atomicAdd(sum, 0);
   for (int old = seen - 1; old != seen;) {
@@ -100,6 +111,27 @@ TEST_CASE("AsyncCopies: a misaligned copy is an error", "[simt]") {
   CHECK_THAT(RunKernel(0, {1, 32, 64}, MisalignedCopy, &in[0]),
              Catch::Contains("misaligned asynchronous copy of 4 bytes") &&
                  Catch::Contains("intrinsics_test.cc:"));
+}
+
+TEST_CASE("AsyncCopies: a copy that is not from global to shared memory is an error", "[simt]") {
+  int in[2] = {};
+  int out[2] = {};
+  const auto run = [&](bool from_stage, bool to_stage) {
+    return RunKernel(0, {1, 32, 64}, CopyTo, &in[0], &out[0], from_stage, to_stage);
+  };
+  const auto refused = Catch::Contains("not from global to shared memory");
+  CHECK(run(false, true) == "");
+  CHECK_THAT(run(false, false), refused);
+  CHECK_THAT(run(true, true), refused);
+}
+
+TEST_CASE("Intrinsics: a read-only load of shared memory is an error", "[simt]") {
+  std::vector<int> in(32, 7);
+  std::vector<int> out(32);
+  CHECK(RunKernel(0, {1, 32, 128}, ReadOnlyLoad, in.data(), out.data(), false) == "");
+  CHECK(out == in);
+  CHECK_THAT(RunKernel(0, {1, 32, 128}, ReadOnlyLoad, in.data(), out.data(), true),
+             Catch::Contains("__ldg of shared memory") && Catch::Contains("intrinsics_test.cc:"));
 }
 
 TEST_CASE("Intrinsics: compare and swap loses no addition", "[simt]") {
