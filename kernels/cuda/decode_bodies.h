@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/finished_sums.h"
 #include "kernels/cuda/split_sums.h"
 
 // The decode kernels of one weight type, for the .cu files. Device code, C++17.
@@ -13,9 +14,6 @@
 // a warp a pick finishes the 32 values: one activation block of h, which it quantises alone.
 
 namespace moetier::kernels::cuda {
-
-inline constexpr uint32_t kMatrixThreads = kSplits * kUnitRows;
-inline constexpr int kTokensAtOnce = 4;
 
 // What one matrix of the block adds up. `sums` is [kSplits][kTokens][kUnitRows].
 template <class Dots, int kTokens>
@@ -28,24 +26,12 @@ __device__ __forceinline__ void PutSums(const std::byte* record, const MatrixPla
   float own[kTokens] = {};
   if (16 * group < rows) {
     const auto* at = reinterpret_cast<const uint8_t*>(record) + place.offset + place.stride * group;
-    Dots::Add(at, lane % 16, split, x, tokens, own);
+    Dots::Add(at, lane % 16, split, x, {0, x.columns}, tokens, own);
   }
 #pragma unroll
   for (int t = 0; t < kTokens; ++t) {
     sums[(split * kTokens + static_cast<uint32_t>(t)) * kUnitRows + lane] = own[t];
   }
-}
-
-// The dot of this lane's row with token t, bias added where there is one.
-template <int kTokens>
-__device__ __forceinline__ float TakeDot(const float* sums, uint32_t t, const std::byte* record,
-                                         uint64_t bias, uint32_t row) {
-  const float* own = sums + t * kUnitRows + threadIdx.x % 32;
-  constexpr uint32_t kNext = kTokens * kUnitRows;
-  const float dot =
-      __fadd_rn(__fadd_rn(own[0], own[kNext]), __fadd_rn(own[2 * kNext], own[3 * kNext]));
-  if (bias == kNoBias) return dot;
-  return __fadd_rn(dot, reinterpret_cast<const float*>(record + bias)[row]);
 }
 
 template <class Dots, int kTokens>
@@ -57,7 +43,6 @@ __global__ void __launch_bounds__(2 * kMatrixThreads) GateUpKernel(GateUpCall ca
   const uint32_t unit = blockIdx.x;
   const uint32_t warp = threadIdx.x / 32;
   const bool is_up = warp >= kSplits;
-  const uint32_t row = kUnitRows * unit + threadIdx.x % 32;
   for (uint32_t first = 0; first < run.picks; first += kTokens) {
     const uint32_t count = run.picks - first < kTokens ? run.picks - first : kTokens;
     uint32_t tokens[kTokens];
@@ -68,14 +53,7 @@ __global__ void __launch_bounds__(2 * kMatrixThreads) GateUpKernel(GateUpCall ca
     PutSums<Dots>(run.record, is_up ? plan.up : plan.gate, plan.ffn, unit, warp % kSplits, call.x,
                   tokens, sums + (is_up ? kMatrixSums : 0));
     __syncthreads();
-    if (warp < count) {
-      float h = 0;
-      if (row < plan.ffn) {
-        h = Activate(plan.activation, TakeDot<kTokens>(sums, warp, run.record, plan.gate_bias, row),
-                     TakeDot<kTokens>(sums + kMatrixSums, warp, run.record, plan.up_bias, row));
-      }
-      StorePrepared(call.h, run.first_pick + first + warp, unit, h);
-    }
+    if (warp < count) FinishGateUp<kTokens>(call, run, unit, first, warp, sums);
     __syncthreads();  // before the next picks' sums
   }
 }
@@ -86,7 +64,6 @@ __global__ void __launch_bounds__(kMatrixThreads) DownKernel(DownCall call) {
   const ExpertRun run = call.runs[blockIdx.y];
   const ExpertPlan& plan = call.plan;
   const uint32_t warp = threadIdx.x / 32;
-  const uint32_t row = kUnitRows * blockIdx.x + threadIdx.x % 32;
   for (uint32_t first = 0; first < run.picks; first += kTokens) {
     const uint32_t count = run.picks - first < kTokens ? run.picks - first : kTokens;
     uint32_t tokens[kTokens];
@@ -94,19 +71,14 @@ __global__ void __launch_bounds__(kMatrixThreads) DownKernel(DownCall call) {
     for (uint32_t t = 0; t < kTokens; ++t) tokens[t] = run.first_pick + first + (t < count ? t : 0);
     PutSums<Dots>(run.record, plan.down_place, plan.hidden, blockIdx.x, warp, call.h, tokens, sums);
     __syncthreads();
-    if (warp < count && row < plan.hidden) {
-      const float y = TakeDot<kTokens>(sums, warp, run.record, plan.down_bias, row);
-      call.y[size_t{run.first_pick + first + warp} * plan.hidden + row] = OneNan(y);
-    }
+    if (warp < count) FinishDown<kTokens>(call, run, blockIdx.x, first, warp, sums);
     __syncthreads();  // before the next picks' sums
   }
 }
 
-inline uint32_t Units(uint32_t rows) { return (rows + kUnitRows - 1) / kUnitRows; }
-
 template <class Dots>
 int LaunchGateUpOf(const GateUpCall& call, StreamHandle stream) {
-  const dim3 grid(Units(call.plan.ffn), call.run_count);
+  const dim3 grid(UnitsOf(call.plan.ffn), call.run_count);
   constexpr size_t kSumsBytes = 2 * kMatrixThreads * sizeof(float);
   if (call.picks_max == 1) {
     return simt::Launch({grid, 2 * kMatrixThreads, kSumsBytes}, stream, GateUpKernel<Dots, 1>,
@@ -118,7 +90,7 @@ int LaunchGateUpOf(const GateUpCall& call, StreamHandle stream) {
 
 template <class Dots>
 int LaunchDownOf(const DownCall& call, StreamHandle stream) {
-  const dim3 grid(Units(call.plan.hidden), call.run_count);
+  const dim3 grid(UnitsOf(call.plan.hidden), call.run_count);
   constexpr size_t kSumsBytes = kMatrixThreads * sizeof(float);
   if (call.picks_max == 1) {
     return simt::Launch({grid, kMatrixThreads, kSumsBytes}, stream, DownKernel<Dots, 1>, call);

@@ -1,13 +1,11 @@
-#include "kernels/cuda/decode_bodies.h"
-#include "kernels/cuda/decode_table.h"
+#include "kernels/cuda/weight_launches.h"
 
 // Float types.
 
 namespace moetier::kernels::cuda {
 
-const DecodeLaunches kLaunchesBf16 = {LaunchGateUpOf<FloatDots<Bf16>>,
-                                      LaunchDownOf<FloatDots<Bf16>>};
-const DecodeLaunches kLaunchesF16 = {LaunchGateUpOf<FloatDots<F16>>, LaunchDownOf<FloatDots<F16>>};
-const DecodeLaunches kLaunchesF32 = {LaunchGateUpOf<FloatDots<F32>>, LaunchDownOf<FloatDots<F32>>};
+const DecodeLaunches kLaunchesBf16 = LaunchesOf<FloatDots<Bf16>>();
+const DecodeLaunches kLaunchesF16 = LaunchesOf<FloatDots<F16>>();
+const DecodeLaunches kLaunchesF32 = LaunchesOf<FloatDots<F32>>();
 
 }  // namespace moetier::kernels::cuda

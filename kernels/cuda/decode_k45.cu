@@ -1,13 +1,10 @@
-#include "kernels/cuda/decode_bodies.h"
-#include "kernels/cuda/decode_table.h"
+#include "kernels/cuda/weight_launches.h"
 
 // Types with a scale and a minimum for 32 columns.
 
 namespace moetier::kernels::cuda {
 
-const DecodeLaunches kLaunchesQ4K = {LaunchGateUpOf<IntegerDots<Q4K>>,
-                                     LaunchDownOf<IntegerDots<Q4K>>};
-const DecodeLaunches kLaunchesQ5K = {LaunchGateUpOf<IntegerDots<Q5K>>,
-                                     LaunchDownOf<IntegerDots<Q5K>>};
+const DecodeLaunches kLaunchesQ4K = LaunchesOf<IntegerDots<Q4K>>();
+const DecodeLaunches kLaunchesQ5K = LaunchesOf<IntegerDots<Q5K>>();
 
 }  // namespace moetier::kernels::cuda

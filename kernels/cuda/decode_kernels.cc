@@ -39,16 +39,24 @@ const DecodeLaunches* FindLaunches(WeightType type) {
 
 }  // namespace
 
+uint32_t StagedBlocksFor(int compute_major, int compute_minor) {
+  return compute_major == 9 && compute_minor == 0 ? kBlockAUnit : kDirectReads;
+}
+
 bool HasDecodeKernel(WeightType type) { return FindLaunches(type) != nullptr; }
 
 int LaunchGateUp(const GateUpCall& call, StreamHandle stream) {
   const DecodeLaunches* launches = FindLaunches(call.plan.gate_up);
-  return launches == nullptr ? kInvalidValue : launches->gate_up(call, stream);
+  if (launches == nullptr) return kInvalidValue;
+  return (call.staged_blocks == kDirectReads ? launches->gate_up : launches->staged_gate_up)(
+      call, stream);
 }
 
 int LaunchDown(const DownCall& call, StreamHandle stream) {
   const DecodeLaunches* launches = FindLaunches(call.plan.down);
-  return launches == nullptr ? kInvalidValue : launches->down(call, stream);
+  if (launches == nullptr) return kInvalidValue;
+  return (call.staged_blocks == kDirectReads ? launches->down : launches->staged_down)(call,
+                                                                                       stream);
 }
 
 }  // namespace moetier::kernels::cuda

@@ -36,6 +36,7 @@ struct PreparedRows {
 struct MatrixPlace {
   uint64_t offset;  // of group 0 from the record's start
   uint64_t stride;  // from a group to the next
+  uint64_t bytes;   // of a group
 };
 
 // What all experts of a model have in common. MakeExpertPlan (kernels/cuda/expert_plan.h) fills it.
@@ -62,6 +63,23 @@ struct ExpertRun {
   uint32_t picks;
 };
 
+// How gate, up and down read their weights; the bits are the same. Directly, each thread loads what
+// it needs next: about 15 KB on the way an SM, which fills memory of up to 2 TB/s. Staged, weights
+// go through shared memory by cp.async, 26 to 28 KB on the way a block of threads. A call names how
+// many blocks read each of its experts so:
+//   kBlockAUnit      one for each 32 rows: VRAM that is faster than that
+//   kZeroCopyBlocks  records in mapped host memory, which cross the link exactly once for each 8
+//                    picks. A link of 50 GB/s and 1.2 us has 60 KB on the way, which 3 blocks
+//                    cover; 8 so that it is not arithmetic that they wait for, and the other SMs
+//                    stay with the kernels of other streams.
+inline constexpr uint32_t kDirectReads = 0;
+inline constexpr uint32_t kBlockAUnit = ~uint32_t{0};
+inline constexpr uint32_t kZeroCopyBlocks = 8;
+
+// For records in the VRAM of a GPU of this compute capability: staged on Hopper's HBM (9.0),
+// direct elsewhere.
+uint32_t StagedBlocksFor(int compute_major, int compute_minor);
+
 // Rows made ready: the input of gate and up.
 struct PrepareCall {
   const float* values;  // [rows][out.columns]
@@ -71,7 +89,7 @@ struct PrepareCall {
 int LaunchPrepare(const PrepareCall& call, StreamHandle stream);
 
 // h[pick] = act(gate(x[row]), up(x[row])), prepared for down. Bytes moved: gate and up once for
-// each 4 picks of a run.
+// each 4 picks of a run; 8 where they are staged.
 struct GateUpCall {
   ExpertPlan plan;
   const ExpertRun* runs;  // [run_count]
@@ -80,11 +98,12 @@ struct GateUpCall {
   const uint32_t* row_of_pick;
   PreparedRows x;
   PreparedRows h;
+  uint32_t staged_blocks = kDirectReads;
 };
 int LaunchGateUp(const GateUpCall& call, StreamHandle stream);
 
 // y[pick] = down(h[pick]), without the router weight. Bytes moved: down once for each 4 picks of a
-// run.
+// run; 8 where they are staged.
 struct DownCall {
   ExpertPlan plan;
   const ExpertRun* runs;
@@ -92,6 +111,7 @@ struct DownCall {
   uint32_t picks_max;
   PreparedRows h;
   float* y;  // [picks][hidden]; a NaN is 0x7FC00000
+  uint32_t staged_blocks = kDirectReads;
 };
 int LaunchDown(const DownCall& call, StreamHandle stream);
 

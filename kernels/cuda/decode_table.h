@@ -10,6 +10,8 @@ namespace moetier::kernels::cuda {
 struct DecodeLaunches {
   int (*gate_up)(const GateUpCall& call, StreamHandle stream);
   int (*down)(const DownCall& call, StreamHandle stream);
+  int (*staged_gate_up)(const GateUpCall& call, StreamHandle stream);
+  int (*staged_down)(const DownCall& call, StreamHandle stream);
 };
 
 extern const DecodeLaunches kLaunchesQ4_0;

@@ -1,5 +1,7 @@
 #include "kernels/cuda/expert_plan.h"
 
+#include "kernels/rows16.h"
+
 namespace moetier::kernels::cuda {
 namespace {
 
@@ -14,7 +16,7 @@ Result<MatrixPlace> PlaceOf(const RecordLayout& layout, PartRole role) {
     return Unsupported(
         fmt::format("the GPU kernels need rows16 records, and {} has none", Info(part->type).name));
   }
-  return MatrixPlace{part->offset, part->stride};
+  return MatrixPlace{part->offset, part->stride, GroupBytes(part->type, part->columns)};
 }
 
 uint64_t BiasOf(const RecordLayout& layout, PartRole role) {

@@ -11,28 +11,37 @@
 namespace moetier::kernels::cuda {
 
 struct Bf16 {
-  static __device__ float First(const uint8_t* group, uint32_t row, uint32_t pair) {
+  static constexpr uint32_t kColumnBytes = 32;
+  template <class Bytes>
+  static __device__ float First(Bytes group, uint32_t row, uint32_t pair) {
     return __uint_as_float(Word(group + size_t{64} * pair + 4 * row) << 16);
   }
-  static __device__ float Second(const uint8_t* group, uint32_t row, uint32_t pair) {
+  template <class Bytes>
+  static __device__ float Second(Bytes group, uint32_t row, uint32_t pair) {
     return __uint_as_float(Word(group + size_t{64} * pair + 4 * row) & 0xFFFF0000U);
   }
 };
 
 struct F16 {
-  static __device__ float First(const uint8_t* group, uint32_t row, uint32_t pair) {
+  static constexpr uint32_t kColumnBytes = 32;
+  template <class Bytes>
+  static __device__ float First(Bytes group, uint32_t row, uint32_t pair) {
     return HalfToFloat(Word(group + size_t{64} * pair + 4 * row) & 0xFFFF);
   }
-  static __device__ float Second(const uint8_t* group, uint32_t row, uint32_t pair) {
+  template <class Bytes>
+  static __device__ float Second(Bytes group, uint32_t row, uint32_t pair) {
     return HalfToFloat(Word(group + size_t{64} * pair + 4 * row) >> 16);
   }
 };
 
 struct F32 {
-  static __device__ float First(const uint8_t* group, uint32_t row, uint32_t pair) {
+  static constexpr uint32_t kColumnBytes = 64;
+  template <class Bytes>
+  static __device__ float First(Bytes group, uint32_t row, uint32_t pair) {
     return __uint_as_float(Word(group + size_t{128} * pair + 4 * row));
   }
-  static __device__ float Second(const uint8_t* group, uint32_t row, uint32_t pair) {
+  template <class Bytes>
+  static __device__ float Second(Bytes group, uint32_t row, uint32_t pair) {
     return __uint_as_float(Word(group + size_t{128} * pair + 64 + 4 * row));
   }
 };

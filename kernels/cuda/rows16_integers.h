@@ -13,11 +13,26 @@
 
 namespace moetier::kernels::cuda {
 
+// Bytes in shared memory. A type of its own, since loads through the read-only cache cannot read
+// it.
+struct StagedBytes {
+  const uint8_t* at;
+  __device__ StagedBytes operator+(size_t bytes) const { return {at + bytes}; }
+};
+
 __device__ __forceinline__ uint32_t Word(const uint8_t* at) {
   return __ldg(reinterpret_cast<const uint32_t*>(at));
 }
+__device__ __forceinline__ uint32_t Word(StagedBytes from) {
+  return *reinterpret_cast<const uint32_t*>(from.at);
+}
+__device__ __forceinline__ uint32_t Byte(const uint8_t* at) { return __ldg(at); }
+__device__ __forceinline__ uint32_t Byte(StagedBytes from) { return *from.at; }
 __device__ __forceinline__ float Half(const uint8_t* at) {
   return HalfToFloat(__ldg(reinterpret_cast<const uint16_t*>(at)));
+}
+__device__ __forceinline__ float Half(StagedBytes from) {
+  return HalfToFloat(*reinterpret_cast<const uint16_t*>(from.at));
 }
 
 // What belongs to one block of one activation row.
@@ -28,19 +43,23 @@ struct BlockActivation {
 };
 
 // Word `i` of four lines that hold words 2j and 2j + 1 in the low and high nibbles of line j.
-__device__ __forceinline__ uint32_t NibbleWord(const uint8_t* lines, int i) {
+template <class Bytes>
+__device__ __forceinline__ uint32_t NibbleWord(Bytes lines, int i) {
   return Word(lines + 64 * (i / 2)) >> (4 * (i % 2)) & 0x0F0F0F0FU;
 }
 // Two bits of word `i` from two lines, in each byte's bits 0 and 1.
-__device__ __forceinline__ uint32_t PairWord(const uint8_t* lines, int i) {
+template <class Bytes>
+__device__ __forceinline__ uint32_t PairWord(Bytes lines, int i) {
   return Word(lines + 64 * (i / 4)) >> (2 * (i % 4)) & 0x03030303U;
 }
 // One bit of word `i` from one line, in each byte's bit 0.
-__device__ __forceinline__ uint32_t BitWord(const uint8_t* line, int i) {
+template <class Bytes>
+__device__ __forceinline__ uint32_t BitWord(Bytes line, int i) {
   return Word(line) >> i & 0x01010101U;
 }
 // Field 0..15 of three lines of six-bit fields.
-__device__ __forceinline__ int32_t SixBits(const uint8_t* lines, uint32_t field) {
+template <class Bytes>
+__device__ __forceinline__ int32_t SixBits(Bytes lines, uint32_t field) {
   if (field == 15) {
     return static_cast<int32_t>(Word(lines) >> 30 | Word(lines + 64) >> 30 << 2 |
                                 Word(lines + 128) >> 30 << 4);
@@ -54,10 +73,13 @@ __device__ __forceinline__ float AddScaled(float scale, const BlockActivation& x
   return __fmaf_rn(__fmul_rn(scale, x.scale), FloatOf(dot), a);
 }
 
+template <class Bytes>
 struct Q4_0 {
   static constexpr int kOffset = 8;
-  __device__ Q4_0(const uint8_t* group, uint32_t row, uint32_t b) {
-    const uint8_t* unit = group + size_t{b / 2} * (64 + 2 * 256);
+  static constexpr uint32_t kUnitBlocks = 2;
+  static constexpr uint32_t kUnitBytes = 64 + 2 * 256;
+  __device__ Q4_0(Bytes group, uint32_t row, uint32_t b) {
+    const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
     scale = Half(unit + 32 * (b % 2) + 2 * row);
     codes = unit + 64 + 256 * (b % 2) + 4 * row;
   }
@@ -66,13 +88,16 @@ struct Q4_0 {
     return AddScaled(scale, x, first + second, a);
   }
   float scale;
-  const uint8_t* codes;
+  Bytes codes;
 };
 
+template <class Bytes>
 struct Q8_0 {
   static constexpr int kOffset = 0;
-  __device__ Q8_0(const uint8_t* group, uint32_t row, uint32_t b) {
-    const uint8_t* unit = group + size_t{b / 2} * (64 + 2 * 512);
+  static constexpr uint32_t kUnitBlocks = 2;
+  static constexpr uint32_t kUnitBytes = 64 + 2 * 512;
+  __device__ Q8_0(Bytes group, uint32_t row, uint32_t b) {
+    const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
     scale = Half(unit + 32 * (b % 2) + 2 * row);
     codes = unit + 64 + 512 * (b % 2) + 4 * row;
   }
@@ -81,14 +106,17 @@ struct Q8_0 {
     return AddScaled(scale, x, first + second, a);
   }
   float scale;
-  const uint8_t* codes;
+  Bytes codes;
 };
 
+template <class Bytes>
 struct Mxfp4 {
   static constexpr int kOffset = 12;
-  __device__ Mxfp4(const uint8_t* group, uint32_t row, uint32_t b) {
-    const uint8_t* unit = group + size_t{b / 4} * (64 + 4 * 256);
-    scale = ExponentScale(__ldg(unit + 16 * (b % 4) + row));
+  static constexpr uint32_t kUnitBlocks = 4;
+  static constexpr uint32_t kUnitBytes = 64 + 4 * 256;
+  __device__ Mxfp4(Bytes group, uint32_t row, uint32_t b) {
+    const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
+    scale = ExponentScale(Byte(unit + 16 * (b % 4) + row));
     codes = unit + 64 + 256 * (b % 4) + 4 * row;
   }
   // Twelve more than 0 1 2 3 4 6 8 12 and their negatives, looked up by each byte's low three bits
@@ -106,15 +134,17 @@ struct Mxfp4 {
     return AddScaled(scale, x, first + second, a);
   }
   float scale;
-  const uint8_t* codes;
+  Bytes codes;
 };
 
 // Q4_K and Q5_K: d, dmin; six-bit scales and minima; the code lines of eight blocks.
-template <uint32_t kBlockBytes>
+template <class Bytes, uint32_t kBlockBytes>
 struct ScaleMinimum {
   static constexpr int kOffset = 0;
-  __device__ ScaleMinimum(const uint8_t* group, uint32_t row, uint32_t b) {
-    const uint8_t* unit = group + size_t{b / 8} * (256 + 8 * kBlockBytes);
+  static constexpr uint32_t kUnitBlocks = 8;
+  static constexpr uint32_t kUnitBytes = 256 + 8 * kBlockBytes;
+  __device__ ScaleMinimum(Bytes group, uint32_t row, uint32_t b) {
+    const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
     const uint32_t s = b % 8;
     scale = __fmul_rn(Half(unit + 2 * row), FloatOf(SixBits(unit + 64 + 4 * row, 2 * s)));
     minimum =
@@ -126,29 +156,36 @@ struct ScaleMinimum {
   }
   float scale;
   float minimum;
-  const uint8_t* codes;
+  Bytes codes;
 };
 
-struct Q4K : ScaleMinimum<256> {
-  using ScaleMinimum::ScaleMinimum;
+template <class Bytes>
+struct Q4K : ScaleMinimum<Bytes, 256> {
+  using ScaleMinimum<Bytes, 256>::ScaleMinimum;
+  using ScaleMinimum<Bytes, 256>::codes;
   __device__ uint32_t Code(int i) const { return NibbleWord(codes, i); }
 };
 
-struct Q5K : ScaleMinimum<320> {
-  using ScaleMinimum::ScaleMinimum;
+template <class Bytes>
+struct Q5K : ScaleMinimum<Bytes, 320> {
+  using ScaleMinimum<Bytes, 320>::ScaleMinimum;
+  using ScaleMinimum<Bytes, 320>::codes;
   __device__ uint32_t Code(int i) const {
     return NibbleWord(codes + 64, i) | BitWord(codes, i) << 4;
   }
 };
 
+template <class Bytes>
 struct Q6K {
   static constexpr int kOffset = 32;
-  __device__ Q6K(const uint8_t* group, uint32_t row, uint32_t b) {
-    constexpr uint32_t kScaleBytes = 64 + 2 * 384;     // a scale line and two blocks
-    constexpr uint32_t kSuperBytes = 4 * kScaleBytes;  // of 256 columns
+  static constexpr uint32_t kScaleBytes = 64 + 2 * 384;     // a scale line and two blocks
+  static constexpr uint32_t kSuperBytes = 4 * kScaleBytes;  // of 256 columns
+  static constexpr uint32_t kUnitBlocks = 16;
+  static constexpr uint32_t kUnitBytes = 64 + 2 * kSuperBytes;
+  __device__ Q6K(Bytes group, uint32_t row, uint32_t b) {
     const uint32_t super = b / 8;
-    const uint8_t* unit = group + size_t{super / 2} * (64 + 2 * kSuperBytes);
-    const uint8_t* body = unit + 64 + kSuperBytes * (super % 2) + kScaleBytes * (b % 8 / 2);
+    const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
+    const Bytes body = unit + 64 + kSuperBytes * (super % 2) + kScaleBytes * (b % 8 / 2);
     d = Half(unit + 32 * (super % 2) + 2 * row);
     const uint32_t scales = Word(body + 4 * row) >> (16 * (b % 2));
     first_scale = static_cast<int8_t>(scales & 0xFF);
@@ -164,15 +201,18 @@ struct Q6K {
   float d;
   int32_t first_scale;
   int32_t second_scale;
-  const uint8_t* codes;
+  Bytes codes;
 };
 
+template <class Bytes>
 struct Q2K {
   static constexpr int kOffset = 0;
-  __device__ Q2K(const uint8_t* group, uint32_t row, uint32_t b) {
-    constexpr uint32_t kScaleBytes = 64 + 2 * 128;
-    const uint8_t* unit = group + size_t{b / 8} * (64 + 4 * kScaleBytes);
-    const uint8_t* body = unit + 64 + kScaleBytes * (b % 8 / 2);
+  static constexpr uint32_t kScaleBytes = 64 + 2 * 128;
+  static constexpr uint32_t kUnitBlocks = 8;
+  static constexpr uint32_t kUnitBytes = 64 + 4 * kScaleBytes;
+  __device__ Q2K(Bytes group, uint32_t row, uint32_t b) {
+    const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
+    const Bytes body = unit + 64 + kScaleBytes * (b % 8 / 2);
     d = Half(unit + 2 * row);
     dmin = Half(unit + 32 + 2 * row);
     scales = Word(body + 4 * row) >> (16 * (b % 2));
@@ -191,17 +231,20 @@ struct Q2K {
   float d;
   float dmin;
   uint32_t scales;
-  const uint8_t* codes;
+  Bytes codes;
 };
 
+template <class Bytes>
 struct Q3K {
   static constexpr int kOffset = 4;
-  __device__ Q3K(const uint8_t* group, uint32_t row, uint32_t b) {
-    constexpr uint32_t kSuperBytes = 192 + 8 * 192;
+  static constexpr uint32_t kSuperBytes = 192 + 8 * 192;
+  static constexpr uint32_t kUnitBlocks = 16;
+  static constexpr uint32_t kUnitBytes = 64 + 2 * kSuperBytes;
+  __device__ Q3K(Bytes group, uint32_t row, uint32_t b) {
     const uint32_t super = b / 8;
     const uint32_t s = b % 8;
-    const uint8_t* unit = group + size_t{super / 2} * (64 + 2 * kSuperBytes);
-    const uint8_t* body = unit + 64 + kSuperBytes * (super % 2);
+    const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
+    const Bytes body = unit + 64 + kSuperBytes * (super % 2);
     d = Half(unit + 32 * (super % 2) + 2 * row);
     first_scale = SixBits(body + 4 * row, 2 * s) - 32;
     second_scale = SixBits(body + 4 * row, 2 * s + 1) - 32;
@@ -214,7 +257,7 @@ struct Q3K {
   float d;
   int32_t first_scale;
   int32_t second_scale;
-  const uint8_t* codes;
+  Bytes codes;
 };
 
 }  // namespace moetier::kernels::cuda

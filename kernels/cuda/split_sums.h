@@ -13,16 +13,34 @@ namespace moetier::kernels::cuda {
 
 inline constexpr uint32_t kSplits = 4;  // running sums of a dot
 
-// Blocks split, split + 4, ... of row `row` of `group`.
-template <class Format>
+// Columns of a matrix whose bytes of a group are at hand, from the first one's on. `begin` is a
+// multiple of the dots' kPieceColumns.
+struct ColumnRange {
+  uint32_t begin;
+  uint32_t end;
+};
+
+// About what a piece of a group has that is staged at once: several make 28 KB on the way a block.
+inline constexpr uint32_t kPieceBytesAimed = 4608;
+
+// Blocks split, split + 4, ... of row `row` of the group at `bytes`.
+template <template <class> class Format>
 struct IntegerDots {
-  template <int kTokens>
-  static __device__ __forceinline__ void Add(const uint8_t* group, uint32_t row, uint32_t split,
-                                             const PreparedRows& x,
+  using Global = Format<const uint8_t*>;
+  static constexpr uint32_t kPieceUnits =
+      Global::kUnitBytes > kPieceBytesAimed ? 1 : kPieceBytesAimed / Global::kUnitBytes;
+  static constexpr uint32_t kPieceBytes = kPieceUnits * Global::kUnitBytes;
+  static constexpr uint32_t kPieceColumns = 32 * kPieceUnits * Global::kUnitBlocks;
+  static_assert(kPieceUnits * Global::kUnitBlocks % kSplits == 0, "each sum has the same blocks");
+
+  template <int kTokens, class Bytes>
+  static __device__ __forceinline__ void Add(Bytes bytes, uint32_t row, uint32_t split,
+                                             const PreparedRows& x, const ColumnRange& columns,
                                              const uint32_t (&tokens)[kTokens],
                                              float (&sums)[kTokens]) {
-    for (uint32_t b = split; b < x.blocks; b += kSplits) {
-      const Format block(group, row, b);
+    const uint32_t begin = columns.begin / 32;
+    for (uint32_t b = begin + split; 32 * b < columns.end; b += kSplits) {
+      const Format<Bytes> block(bytes, row, b - begin);
       int32_t first[kTokens] = {};
       int32_t second[kTokens] = {};
       AddWords<0>(block, b, x, tokens, first);
@@ -32,16 +50,16 @@ struct IntegerDots {
         const size_t at = size_t{tokens[t]} * x.blocks + b;
         const BlockActivation own = {
             x.scales[at], x.scaled_sums[at], {x.half_sums[2 * at], x.half_sums[2 * at + 1]}};
-        sums[t] = block.Add(own, first[t] - Format::kOffset * own.half_sums[0],
-                            second[t] - Format::kOffset * own.half_sums[1], sums[t]);
+        sums[t] = block.Add(own, first[t] - Global::kOffset * own.half_sums[0],
+                            second[t] - Global::kOffset * own.half_sums[1], sums[t]);
       }
     }
   }
 
  private:
   // Dots of words kFirst .. kFirst + 3: half a block.
-  template <int kFirst, int kTokens>
-  static __device__ __forceinline__ void AddWords(const Format& block, uint32_t b,
+  template <int kFirst, int kTokens, class Block>
+  static __device__ __forceinline__ void AddWords(const Block& block, uint32_t b,
                                                   const PreparedRows& x,
                                                   const uint32_t (&tokens)[kTokens],
                                                   int32_t (&dots)[kTokens]) {
@@ -60,15 +78,20 @@ struct IntegerDots {
 // Pairs of columns split, split + 4, ...; of an odd number the last column alone.
 template <class Format>
 struct FloatDots {
-  template <int kTokens>
-  static __device__ __forceinline__ void Add(const uint8_t* group, uint32_t row, uint32_t split,
-                                             const PreparedRows& x,
+  static constexpr uint32_t kPieceColumns =
+      kPieceBytesAimed / (2 * kSplits * Format::kColumnBytes) * 2 * kSplits;
+  static constexpr uint32_t kPieceBytes = kPieceColumns * Format::kColumnBytes;
+
+  template <int kTokens, class Bytes>
+  static __device__ __forceinline__ void Add(Bytes bytes, uint32_t row, uint32_t split,
+                                             const PreparedRows& x, const ColumnRange& columns,
                                              const uint32_t (&tokens)[kTokens],
                                              float (&sums)[kTokens]) {
-    for (uint32_t pair = split; 2 * pair < x.columns; pair += kSplits) {
-      const float first = Format::First(group, row, pair);
-      const bool whole = 2 * pair + 1 < x.columns;
-      const float second = whole ? Format::Second(group, row, pair) : 0.0f;
+    const uint32_t begin = columns.begin / 2;
+    for (uint32_t pair = begin + split; 2 * pair < columns.end; pair += kSplits) {
+      const float first = Format::First(bytes, row, pair - begin);
+      const bool whole = 2 * pair + 1 < columns.end;
+      const float second = whole ? Format::Second(bytes, row, pair - begin) : 0.0f;
 #pragma unroll
       for (int t = 0; t < kTokens; ++t) {
         const float* own = x.values + 32 * size_t{tokens[t]} * x.blocks + 2 * pair;

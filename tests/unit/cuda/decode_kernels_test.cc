@@ -6,61 +6,13 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/activation_rows.h"
 #include "kernels/cuda/expert_plan.h"
 #include "kernels/cuda/simt/sanitizers.h"
-#include "kernels/expert_ffn.h"
-#include "kernels/reference/reference_expert.h"
-#include "tests/unit/cuda/emulated_layer.h"
+#include "tests/unit/cuda/layer_checks.h"
 
 namespace moetier::kernels::cuda {
 namespace {
-
-size_t DifferentBits(const std::vector<float>& a, const std::vector<float>& b) {
-  size_t different = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) ++different;
-  }
-  return different;
-}
-
-Rows NormalRows(size_t count, size_t columns, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Rows rows;
-  for (size_t t = 0; t < count; ++t) rows.push_back(NormalRow(columns, random));
-  return rows;
-}
-
-// Each pick and each row's sum equals the reference to the bit.
-void CheckLayer(uint64_t seed, const std::vector<RandomExpert>& experts, const Rows& inputs,
-                const std::vector<Pick>& picks) {
-  const ExpertShape& shape = experts[0].shape;
-  const LayerResult got = RunLayer({.seed = seed}, experts, inputs, picks);
-  CAPTURE(seed, Info(shape.gate).name, Info(shape.down).name, shape.hidden, shape.ffn,
-          inputs.size());
-  Rows sums(inputs.size(), std::vector<float>(shape.hidden, 0.0f));
-  size_t different = 0;
-  for (size_t p = 0; p < picks.size(); ++p) {
-    std::vector<float> expected(shape.hidden);
-    ReferenceExpert(shape, experts[picks[p].expert].source(), inputs[picks[p].row], expected);
-    different += DifferentBits(got.y[p], expected);
-    AddWeighted(sums[picks[p].row], picks[p].weight, expected);
-  }
-  CHECK(different == 0);
-  for (size_t row = 0; row < inputs.size(); ++row) {
-    CHECK(DifferentBits(got.out[row], sums[row]) == 0);
-  }
-}
-
-// All rows pick one expert.
-void CheckExpert(uint64_t seed, const ExpertShape& shape, BlockKind kind, const Rows& inputs) {
-  std::vector<Pick> picks;
-  for (uint32_t row = 0; row < inputs.size(); ++row) picks.push_back({row, 0, 0.37f});
-  CheckLayer(seed, {RandomExpert(shape, kind, 17 + seed)}, inputs, picks);
-}
-
-ExpertShape ShapeOf(WeightType type, uint32_t hidden, uint32_t ffn) {
-  return {.hidden = hidden, .ffn = ffn, .gate = type, .up = type, .down = type};
-}
 
 // ThreadSanitizer takes a millisecond a CUDA thread: one type a kernel body, few rows and units.
 std::vector<WeightType> TestedTypes() {
@@ -72,8 +24,6 @@ std::vector<size_t> RowCounts() {
   return {5};
 }
 
-bool IsSuper(WeightType type) { return Info(type).block_weights == 256; }
-
 }  // namespace
 
 TEST_CASE("Decode: every type gives the reference's bits for 1, 2, 5, 8 and 13 rows", "[cuda]") {
@@ -81,7 +31,7 @@ TEST_CASE("Decode: every type gives the reference's bits for 1, 2, 5, 8 and 13 r
     uint64_t seed = 0;
     for (const size_t rows : RowCounts()) {
       const ExpertShape shape = ShapeOf(type, 256, IsSuper(type) ? 256 : 96);
-      CheckExpert(seed++, shape, BlockKind::kTame, NormalRows(rows, 256, rows));
+      CheckExpert({.seed = seed++}, shape, BlockKind::kTame, NormalRows(rows, 256, rows));
     }
   }
 }
@@ -91,19 +41,19 @@ TEST_CASE("Decode: rows of whole and of incomplete units give the reference's bi
   for (const WeightType type : Rows16Types()) {
     for (const uint32_t hidden : {512u, 768u}) {
       const ExpertShape shape = ShapeOf(type, hidden, 256);
-      CheckExpert(hidden, shape, BlockKind::kTame, NormalRows(2, hidden, hidden));
+      CheckExpert({.seed = hidden}, shape, BlockKind::kTame, NormalRows(2, hidden, hidden));
     }
   }
   for (const WeightType type : {WeightType::kQ4_0, WeightType::kQ8_0, WeightType::kMXFP4}) {
-    CheckExpert(3, ShapeOf(type, 288, 160), BlockKind::kTame, NormalRows(3, 288, 5));
-    CheckExpert(4, ShapeOf(type, 32, 32), BlockKind::kTame, NormalRows(1, 32, 6));
+    CheckExpert({.seed = 3}, ShapeOf(type, 288, 160), BlockKind::kTame, NormalRows(3, 288, 5));
+    CheckExpert({.seed = 4}, ShapeOf(type, 32, 32), BlockKind::kTame, NormalRows(1, 32, 6));
   }
 }
 
 TEST_CASE("Decode: sizes that fill no group, block or pair give the reference's bits", "[cuda]") {
   for (const WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
-    CheckExpert(1, ShapeOf(type, 35, 43), BlockKind::kTame, NormalRows(3, 35, 7));
-    CheckExpert(2, ShapeOf(type, 1, 1), BlockKind::kTame, NormalRows(1, 1, 8));
+    CheckExpert({.seed = 1}, ShapeOf(type, 35, 43), BlockKind::kTame, NormalRows(3, 35, 7));
+    CheckExpert({.seed = 2}, ShapeOf(type, 1, 1), BlockKind::kTame, NormalRows(1, 1, 8));
   }
 }
 
@@ -119,11 +69,11 @@ TEST_CASE("Decode: biases, activations and mixed types give the reference's bits
                                .gate_bias = true,
                                .up_bias = true,
                                .down_bias = true};
-    CheckExpert(5, shape, BlockKind::kTame, NormalRows(5, 96, 9));
+    CheckExpert({.seed = 5}, shape, BlockKind::kTame, NormalRows(5, 96, 9));
   }
   ExpertShape shape = ShapeOf(WeightType::kQ4_K, 512, 256);
   shape.down = WeightType::kQ6_K;
-  CheckExpert(6, shape, BlockKind::kTame, NormalRows(2, 512, 10));
+  CheckExpert({.seed = 6}, shape, BlockKind::kTame, NormalRows(2, 512, 10));
 }
 
 TEST_CASE("Decode: extreme scales and inputs give the reference's bits, NaN included", "[cuda]") {
@@ -134,7 +84,7 @@ TEST_CASE("Decode: extreme scales and inputs give the reference's bits, NaN incl
     for (float& value : inputs[1]) value *= 1e-30f;
     for (float& value : inputs[2]) value *= 1e-44f;
     std::fill(inputs[3].begin() + 32, inputs[3].end(), 0.0f);
-    CheckExpert(7, ShapeOf(type, 256, 256), BlockKind::kExtreme, inputs);
+    CheckExpert({.seed = 7}, ShapeOf(type, 256, 256), BlockKind::kExtreme, inputs);
   }
 }
 
@@ -156,7 +106,7 @@ TEST_CASE("Decode: picks of several experts are added in the request's order, wh
   const std::vector<Pick> picks = {
       {0, 3, 0.5f}, {0, 0, -0.25f}, {0, 1, 2.0f}, {2, 1, 0.125f}, {2, 3, 0.75f}};
   const uint64_t seeds = simt::kUnderThreadSanitizer ? 1 : 5;
-  for (uint64_t seed = 0; seed < seeds; ++seed) CheckLayer(seed, experts, inputs, picks);
+  for (uint64_t seed = 0; seed < seeds; ++seed) CheckLayer({.seed = seed}, experts, inputs, picks);
 }
 
 TEST_CASE("Prepare: rows are what ActivationRows makes of them", "[cuda]") {
@@ -166,33 +116,37 @@ TEST_CASE("Prepare: rows are what ActivationRows makes of them", "[cuda]") {
   inputs[2][70] = std::numeric_limits<float>::infinity();
   inputs[3][299] = -std::numeric_limits<float>::quiet_NaN();
   std::fill(inputs[4].begin(), inputs[4].end(), -0.0f);
-  std::vector<float> values;
-  for (const auto& row : inputs) values.insert(values.end(), row.begin(), row.end());
-  OwnedRows owned(5, kColumns);
-  const PreparedRows got = owned.view();
-  simt::Device device({.seed = 2});
-  simt::Stream& stream = device.NewStream();
-  REQUIRE(LaunchPrepare({values.data(), 5, got}, &stream) == 0);
-  REQUIRE(device.Synchronise().has_value());
+  const auto owner = Must(KernelDevice::Open(2));
+  KernelDevice& device = *owner;
+  const PreparedRows out = NewRows(device, 5, kColumns);
+  const float* values = Must(Upload(device, Flat(inputs)));
+  REQUIRE(LaunchPrepare({values, 5, out}, device.stream()) == 0);
+  Must(device.Wait());
+  const size_t blocks = out.blocks;
+  const std::vector<float> got_values = Must(Download(device, out.values, 32 * 5 * blocks));
+  const std::vector<int8_t> got_codes = Must(Download(device, out.codes, 32 * 5 * blocks));
+  const std::vector<float> got_scales = Must(Download(device, out.scales, 5 * blocks));
+  const std::vector<float> got_sums = Must(Download(device, out.scaled_sums, 5 * blocks));
+  const std::vector<int32_t> got_halves = Must(Download(device, out.half_sums, 10 * blocks));
   ActivationRows expected;
   expected.Resize(5, kColumns);
   for (uint32_t row = 0; row < 5; ++row) {
     expected.PutRow(row, inputs[row]);
     const ActivationRow want = expected.row(row);
-    for (uint32_t b = 0; b < got.blocks; ++b) {
-      const size_t at = size_t{row} * got.blocks + b;
+    for (uint32_t b = 0; b < blocks; ++b) {
+      const size_t at = row * blocks + b;
       CAPTURE(row, b);
-      CHECK(std::equal(want.codes + 32 * b, want.codes + 32 * b + 32, got.codes + 32 * at));
+      CHECK(std::equal(want.codes + 32 * b, want.codes + 32 * b + 32, &got_codes[32 * at]));
       const auto same = [](float a, float c) {
         return std::isnan(a) ? std::isnan(c)
                              : std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(c);
       };
       CHECK(
-          std::equal(want.values + 32 * b, want.values + 32 * b + 32, got.values + 32 * at, same));
-      CHECK(same(want.scales[b], got.scales[at]));
-      CHECK(same(want.scaled_sums[b], got.scaled_sums[at]));
-      CHECK(want.half_sums[2 * b] == got.half_sums[2 * at]);
-      CHECK(want.half_sums[2 * b + 1] == got.half_sums[2 * at + 1]);
+          std::equal(want.values + 32 * b, want.values + 32 * b + 32, &got_values[32 * at], same));
+      CHECK(same(want.scales[b], got_scales[at]));
+      CHECK(same(want.scaled_sums[b], got_sums[at]));
+      CHECK(want.half_sums[2 * b] == got_halves[2 * at]);
+      CHECK(want.half_sums[2 * b + 1] == got_halves[2 * at + 1]);
     }
   }
 }
