@@ -17,7 +17,10 @@ namespace moetier::kernels::cuda {
 // it.
 struct StagedBytes {
   const uint8_t* at;
-  __device__ StagedBytes operator+(size_t bytes) const { return {at + bytes}; }
+  template <class Offset>
+  __device__ StagedBytes operator+(Offset bytes) const {
+    return {at + bytes};
+  }
 };
 
 __device__ __forceinline__ uint32_t Word(const uint8_t* at) {
