@@ -1,0 +1,147 @@
+#include "tests/gpu/bench_layer.h"
+
+#include <bit>
+#include <random>
+
+#include "kernels/reference/reference_expert.h"
+#include "tests/unit/kernels/random_expert.h"
+
+namespace moetier::bench {
+
+using namespace kernels;        // NOLINT: a program of its own
+using namespace kernels::cuda;  // NOLINT
+
+Result<std::unique_ptr<BenchLayer>> BenchLayer::Create(KernelDevice& device,
+                                                       const Options& options) {
+  std::unique_ptr<BenchLayer> layer(new BenchLayer(device, options));
+  RETURN_IF_ERROR(layer->FillExperts());
+  RETURN_IF_ERROR(layer->FillCall());
+  return layer;
+}
+
+Status BenchLayer::FillExperts() {
+  const WeightType type = options_.type;
+  const ExpertShape shape = {
+      .hidden = options_.hidden, .ffn = options_.ffn, .gate = type, .up = type, .down = type};
+  ASSIGN_OR_RETURN(layout_, MakeRecordLayout(shape, RecordForm::kRows16));
+  ASSIGN_OR_RETURN(plan_, MakeExpertPlan(shape, layout_));
+  gate_up_bytes_ = 2 * plan_.gate.bytes * ((options_.ffn + 15) / 16);
+  down_bytes_ = plan_.down_place.bytes * ((options_.hidden + 15) / 16);
+  const size_t call_bytes = options_.picks * layout_.bytes;
+  calls_ = static_cast<uint32_t>((options_.rotated_bytes + call_bytes - 1) / call_bytes);
+
+  const RandomExpert expert(shape, BlockKind::kTame, 7);
+  std::mt19937_64 random(8);
+  const std::vector<float> row = NormalRow(options_.hidden, random);
+  expected_.resize(options_.hidden);
+  ReferenceExpert(shape, expert.source(), row, expected_);
+  AlignedRecord packed = PackedRecord(expert, layout_);
+  ASSIGN_OR_RETURN(records_, device_.Allocate(all_bytes(), options_.memory));
+  RETURN_IF_ERROR(device_.Copy(records_, packed.bytes().data(), layout_.bytes));
+  for (size_t e = 1; e < size_t{calls_} * options_.picks; ++e) {
+    RETURN_IF_ERROR(device_.Copy(records_ + e * layout_.bytes, records_, layout_.bytes));
+  }
+  RETURN_IF_ERROR(device_.Wait());
+  ASSIGN_OR_RETURN(prepare_.values, Upload(device_, row));
+  return Ok{};
+}
+
+Status BenchLayer::FillCall() {
+  const uint32_t picks = options_.picks;
+  std::vector<ExpertRun> runs;
+  for (uint32_t e = 0; e < calls_ * picks; ++e) {
+    runs.push_back({records_ + e * layout_.bytes, e % picks, 1});
+  }
+  std::vector<uint32_t> in_order;
+  for (uint32_t p = 0; p < picks; ++p) in_order.push_back(p);
+  ASSIGN_OR_RETURN(runs_, Upload(device_, runs));
+  ASSIGN_OR_RETURN(row_of_pick_, Upload(device_, std::vector<uint32_t>(picks, 0)));
+  ASSIGN_OR_RETURN(prepare_.out, NewRows(1, options_.hidden));
+  prepare_.rows = 1;
+  ASSIGN_OR_RETURN(h_, NewRows(picks, options_.ffn));
+  ASSIGN_OR_RETURN(y_, Upload(device_, std::vector<float>(size_t{picks} * options_.hidden)));
+  combine_.y = y_;
+  combine_.hidden = options_.hidden;
+  combine_.rows = 1;
+  ASSIGN_OR_RETURN(combine_.first_of_row, Upload(device_, std::vector<uint32_t>{0, picks}));
+  ASSIGN_OR_RETURN(combine_.pick_in_order, Upload(device_, in_order));
+  ASSIGN_OR_RETURN(combine_.weight_in_order, Upload(device_, std::vector<float>(picks, 0.125f)));
+  ASSIGN_OR_RETURN(combine_.out, Upload(device_, std::vector<float>(options_.hidden)));
+  return Ok{};
+}
+
+Result<PreparedRows> BenchLayer::NewRows(uint32_t rows, uint32_t columns) {
+  PreparedRows made{};
+  made.columns = columns;
+  made.blocks = (columns + 31) / 32;
+  const size_t all = size_t{rows} * made.blocks;
+  ASSIGN_OR_RETURN(made.values, Upload(device_, std::vector<float>(32 * all)));
+  ASSIGN_OR_RETURN(made.codes, Upload(device_, std::vector<int8_t>(32 * all)));
+  ASSIGN_OR_RETURN(made.scales, Upload(device_, std::vector<float>(all)));
+  ASSIGN_OR_RETURN(made.scaled_sums, Upload(device_, std::vector<float>(all)));
+  ASSIGN_OR_RETURN(made.half_sums, Upload(device_, std::vector<int32_t>(2 * all)));
+  return made;
+}
+
+GateUpCall BenchLayer::GateUp(uint32_t call, uint32_t staged_blocks) const {
+  return {plan_,
+          runs_ + call * options_.picks,
+          options_.picks,
+          1,
+          row_of_pick_,
+          prepare_.out,
+          h_,
+          staged_blocks};
+}
+
+DownCall BenchLayer::Down(uint32_t call, uint32_t staged_blocks) const {
+  return {plan_, runs_ + call * options_.picks, options_.picks, 1, h_, y_, staged_blocks};
+}
+
+Status BenchLayer::CheckBits(uint32_t staged_blocks) {
+  // What an earlier call left there must not pass for this one's.
+  const std::vector<float> none(size_t{options_.picks} * options_.hidden, 1e30f);
+  RETURN_IF_ERROR(device_.Copy(y_, none.data(), none.size() * sizeof(float)));
+  RETURN_IF_ERROR(device_.Wait());
+  RETURN_IF_ERROR(device_.Run([&] { return WholeCalls(staged_blocks, 1); }));
+  ASSIGN_OR_RETURN(const std::vector<float> y, Download(device_, y_, none.size()));
+  size_t different = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const float expected = expected_[i % options_.hidden];
+    if (std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(expected)) ++different;
+  }
+  if (different == 0) return Ok{};
+  return Error{ErrorCode::kDataLoss, Reason::kUnspecified,
+               fmt::format("{} of {} outputs of {} differ from the reference (staged_blocks {})",
+                           different, y.size(), Info(options_.type).name, staged_blocks)};
+}
+
+int BenchLayer::WholeCalls(uint32_t staged_blocks, uint32_t calls) const {
+  int code = 0;
+  for (uint32_t call = 0; call < calls && code == 0; ++call) {
+    const uint32_t experts = call % calls_;
+    code = LaunchPrepare(prepare_, device_.stream());
+    if (code == 0) code = LaunchGateUp(GateUp(experts, staged_blocks), device_.stream());
+    if (code == 0) code = LaunchDown(Down(experts, staged_blocks), device_.stream());
+    if (code == 0) code = LaunchCombine(combine_, device_.stream());
+  }
+  return code;
+}
+
+int BenchLayer::GateUpRound(uint32_t staged_blocks) const {
+  int code = 0;
+  for (uint32_t call = 0; call < calls_ && code == 0; ++call) {
+    code = LaunchGateUp(GateUp(call, staged_blocks), device_.stream());
+  }
+  return code;
+}
+
+int BenchLayer::DownRound(uint32_t staged_blocks) const {
+  int code = 0;
+  for (uint32_t call = 0; call < calls_ && code == 0; ++call) {
+    code = LaunchDown(Down(call, staged_blocks), device_.stream());
+  }
+  return code;
+}
+
+}  // namespace moetier::bench
