@@ -9,7 +9,8 @@
 
 // Experts over few rows on a GPU, in the canonical arithmetic: the bits of kernels/reference.
 // Plain C++17, so that nvcc and the host's compiler read the same header. Every pointer below is
-// device memory, read and written when the kernel runs; the caller keeps it until then.
+// device memory, records perhaps the host's as the device sees it, read and written when the kernel
+// runs; the caller keeps it until then.
 // Each launch returns the runtime's error code, 0 for success; an error of the kernel itself shows
 // when the stream is waited for. Threads: any, one stream from one thread at a time.
 

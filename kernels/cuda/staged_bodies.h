@@ -20,9 +20,10 @@ namespace moetier::kernels::cuda {
 inline constexpr uint32_t kPicksStaged = 8;
 inline constexpr uint32_t kBlocksAnSm =
     4;  // that its shared memory holds from 9.0 on; 128 registers
-inline constexpr uint32_t kRingBytesMax = 40
-                                          << 10;  // with 8 KiB of sums 48 KiB: no attribute needed
+inline constexpr uint32_t kRingBytesMax = 40 << 10;
 inline constexpr uint32_t kStagesMax = 6;
+static_assert(kRingBytesMax + 2 * kPicksStaged * kMatrixThreads * sizeof(float) <= 48 << 10,
+              "more shared memory takes an attribute of the kernel");
 
 // The stages of one weight type in shared memory; the sums lie behind them.
 template <class Dots>
