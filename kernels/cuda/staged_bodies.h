@@ -18,8 +18,8 @@
 namespace moetier::kernels::cuda {
 
 inline constexpr uint32_t kPicksStaged = 8;
-inline constexpr uint32_t kBlocksAnSm =
-    4;  // that its shared memory holds from 9.0 on; 128 registers
+// That an SM's shared memory holds from 9.0 on; it leaves each thread 128 registers.
+inline constexpr uint32_t kBlocksAnSm = 4;
 inline constexpr uint32_t kRingBytesMax = 40 << 10;
 inline constexpr uint32_t kStagesMax = 6;
 static_assert(kRingBytesMax + 2 * kPicksStaged * kMatrixThreads * sizeof(float) <= 48 << 10,

@@ -12,16 +12,17 @@
 
 namespace moetier::bench {
 
-// Many copies of one random expert, back to back on the device, and what calls over them need: one
-// row whose picks go through the experts in turn. A call's memory was read a whole round ago.
-// Threads: one. Lifetime: its memory is the device's, which outlives it.
+// Many copies of one random expert, back to back on the device, and what calls over them need: rows
+// that pick the same experts, the next ones at each call. A call's memory was read a whole round
+// ago. Threads: one. Lifetime: its memory is the device's, which outlives it.
 class BenchLayer {
  public:
   struct Options {
     kernels::WeightType type;
     uint32_t hidden;
     uint32_t ffn;
-    uint32_t picks;        // of a call, each an expert of its own
+    uint32_t rows;         // of a call
+    uint32_t experts;      // that each of the rows picks
     size_t rotated_bytes;  // of experts, rounded up to whole calls
     kernels::cuda::KernelDevice::Memory memory;
   };
@@ -36,16 +37,18 @@ class BenchLayer {
   int WholeCalls(uint32_t staged_blocks, uint32_t calls) const;
   int GateUpRound(uint32_t staged_blocks) const;
   int DownRound(uint32_t staged_blocks) const;
+  int Round(uint32_t staged_blocks) const;  // gate and up of all calls, then down of all
   [[nodiscard]] uint32_t calls() const { return calls_; }
-  [[nodiscard]] size_t gate_up_bytes() const { return calls_ * options_.picks * gate_up_bytes_; }
-  [[nodiscard]] size_t down_bytes() const { return calls_ * options_.picks * down_bytes_; }
+  [[nodiscard]] size_t gate_up_bytes() const { return calls_ * options_.experts * gate_up_bytes_; }
+  [[nodiscard]] size_t down_bytes() const { return calls_ * options_.experts * down_bytes_; }
   [[nodiscard]] size_t record_bytes() const { return layout_.bytes; }
   [[nodiscard]] const std::byte* records() const { return records_; }
-  [[nodiscard]] size_t all_bytes() const { return calls_ * options_.picks * layout_.bytes; }
+  [[nodiscard]] size_t all_bytes() const { return calls_ * options_.experts * layout_.bytes; }
 
  private:
   BenchLayer(kernels::cuda::KernelDevice& device, const Options& options)
       : device_(device), options_(options) {}
+  [[nodiscard]] uint32_t picks() const { return options_.rows * options_.experts; }
   Status FillExperts();
   Status FillCall();
   Result<kernels::cuda::PreparedRows> NewRows(uint32_t rows, uint32_t columns);
@@ -59,9 +62,9 @@ class BenchLayer {
   uint32_t calls_ = 0;
   size_t gate_up_bytes_ = 0;  // of one expert
   size_t down_bytes_ = 0;
-  std::vector<float> expected_;  // one expert's answer
+  std::vector<float> expected_;  // [rows][hidden]: one expert's answers
   std::byte* records_ = nullptr;
-  kernels::cuda::ExpertRun* runs_ = nullptr;  // [calls][picks]
+  kernels::cuda::ExpertRun* runs_ = nullptr;  // [calls][experts]
   uint32_t* row_of_pick_ = nullptr;
   kernels::cuda::PrepareCall prepare_{};
   kernels::cuda::PreparedRows h_{};

@@ -1,5 +1,5 @@
-// Do the CUDA kernels read experts as fast as the GPU's memory, or the link, delivers? One row that
-// picks several experts, whose bytes rotate over far more than any cache holds. The bits of every
+// Do the CUDA kernels read experts as fast as the GPU's memory, or the link, delivers? Rows that
+// pick several experts, whose bytes rotate over far more than any cache holds. The bits of every
 // kernel are checked against the reference before its speed is printed.
 // Exit status: 0 done, 1 an error or wrong bits, 77 there is no GPU.
 
@@ -26,9 +26,10 @@ using namespace kernels::cuda;  // NOLINT
 struct BenchOptions {
   uint32_t hidden = 2048;
   uint32_t ffn = 768;
-  uint32_t picks = 8;
+  uint32_t experts = 8;
   uint32_t memory_mib = 1024;
   uint32_t link_mib = 256;
+  uint32_t rows_max = 16;
   uint32_t runs = 9;
   uint32_t layers = 48;  // of the sequence that is replayed as a graph
 };
@@ -46,6 +47,7 @@ class KernelBench {
     RETURN_IF_ERROR(PrintHead());
     RETURN_IF_ERROR(MeasureMemory());
     RETURN_IF_ERROR(MeasureResident());
+    RETURN_IF_ERROR(MeasureRows());
     RETURN_IF_ERROR(MeasureLink());
     return MeasureGraph();
   }
@@ -58,8 +60,8 @@ class KernelBench {
     fmt::print("{}, compute capability {}.{}, last cache {}, {} free\n", facts.name,
                facts.compute_major, facts.compute_minor, FormatSize(Bytes(facts.cache_bytes)),
                FormatSize(Bytes(facts.free_bytes)));
-    fmt::print("hidden {}, ffn {}, {} picks of a row; medians of {} runs; bits checked before\n",
-               options_.hidden, options_.ffn, options_.picks, options_.runs);
+    fmt::print("hidden {}, ffn {}, {} experts a row; medians of {} runs; bits checked before\n",
+               options_.hidden, options_.ffn, options_.experts, options_.runs);
     if (facts.emulated) fmt::print("an emulator: the figures say nothing of any GPU\n");
     return Ok{};
   }
@@ -125,7 +127,7 @@ class KernelBench {
     for (const WeightType type : Rows16Types()) {
       ASSIGN_OR_RETURN(const auto device, KernelDevice::Open(0));
       ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayer> layer,
-                       Layer(*device, type, options_.picks, rotated(), kDevice));
+                       Layer(*device, type, 1, options_.experts, rotated(), kDevice));
       for (const uint32_t blocks : {kDirectReads, kBlockAUnit}) {
         RETURN_IF_ERROR(layer->CheckBits(blocks));
       }
@@ -142,6 +144,32 @@ class KernelBench {
     return Ok{};
   }
 
+  // What more rows for the same experts cost: from where on another kernel would pay.
+  Status MeasureRows() {
+    fmt::print(
+        "\nVRAM: us a call of {} experts, gate, up and down, by rows that pick all of them\n",
+        options_.experts);
+    fmt::print("{:6} {:>6} {:>9} {:>9}\n", "type", "rows", "direct", "staged");
+    for (const WeightType type : {WeightType::kQ4_K, WeightType::kQ8_0, WeightType::kBF16}) {
+      for (uint32_t rows = 1; rows <= options_.rows_max; rows *= 2) {
+        ASSIGN_OR_RETURN(const auto owner, KernelDevice::Open(0));
+        KernelDevice& device = *owner;
+        ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayer> layer,
+                         Layer(device, type, rows, options_.experts, rotated(), kDevice));
+        fmt::print("{:6} {:>6}", Info(type).name, rows);
+        for (const uint32_t blocks : {kDirectReads, kBlockAUnit}) {
+          RETURN_IF_ERROR(layer->CheckBits(blocks));
+          ASSIGN_OR_RETURN(const double seconds, MedianSeconds(device, [&layer = *layer, blocks] {
+                             return layer.Round(blocks);
+                           }));
+          fmt::print(" {:>9.1f}", 1e6 * seconds / layer->calls());
+        }
+        fmt::print("\n");
+      }
+    }
+    return Ok{};
+  }
+
   // Experts in the host's memory, one a call, against a copy of the same bytes.
   Status MeasureLink() {
     const size_t bytes = size_t{options_.link_mib} << 20;
@@ -153,7 +181,7 @@ class KernelBench {
       ASSIGN_OR_RETURN(const auto owner, KernelDevice::Open(0));
       KernelDevice& device = *owner;
       ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayer> layer,
-                       Layer(device, type, 1, bytes, kMapped));
+                       Layer(device, type, 1, 1, bytes, kMapped));
       ASSIGN_OR_RETURN(std::byte* const to, device.Allocate(layer->all_bytes(), kDevice));
       ASSIGN_OR_RETURN(
           const double copied, MedianOf(device, [&] {
@@ -164,8 +192,7 @@ class KernelBench {
       for (const uint32_t blocks : {4u, kZeroCopyBlocks, 16u, kDirectReads}) {
         RETURN_IF_ERROR(layer->CheckBits(blocks));
         ASSIGN_OR_RETURN(const double seconds, MedianSeconds(device, [&layer = *layer, blocks] {
-                           const int code = layer.GateUpRound(blocks);
-                           return code != 0 ? code : layer.DownRound(blocks);
+                           return layer.Round(blocks);
                          }));
         const auto moved = static_cast<double>(layer->gate_up_bytes() + layer->down_bytes());
         fmt::print(" {:>7.1f} ({:.2f})", moved / seconds / kGiga, moved / seconds / copy_rate);
@@ -182,7 +209,7 @@ class KernelBench {
     KernelDevice& device = *owner;
     const uint32_t blocks = resident_blocks_;
     ASSIGN_OR_RETURN(const std::unique_ptr<BenchLayer> layer,
-                     Layer(device, WeightType::kQ4_K, options_.picks, rotated(), kDevice));
+                     Layer(device, WeightType::kQ4_K, 1, options_.experts, rotated(), kDevice));
     RETURN_IF_ERROR(layer->CheckBits(blocks));
     const auto token = [&] { return layer->WholeCalls(blocks, options_.layers); };
     ASSIGN_OR_RETURN(const double launched, MedianOf(device, token));
@@ -195,12 +222,14 @@ class KernelBench {
     return Ok{};
   }
 
-  Result<std::unique_ptr<BenchLayer>> Layer(KernelDevice& device, WeightType type, uint32_t picks,
-                                            size_t bytes, KernelDevice::Memory memory) const {
+  Result<std::unique_ptr<BenchLayer>> Layer(KernelDevice& device, WeightType type, uint32_t rows,
+                                            uint32_t experts, size_t bytes,
+                                            KernelDevice::Memory memory) const {
     return BenchLayer::Create(device, {.type = type,
                                        .hidden = options_.hidden,
                                        .ffn = options_.ffn,
-                                       .picks = picks,
+                                       .rows = rows,
+                                       .experts = experts,
                                        .rotated_bytes = bytes,
                                        .memory = memory});
   }
@@ -219,7 +248,8 @@ int main(int argc, char** argv) {
   CLI::App app("CUDA kernels against plain reads of memory and link");
   app.add_option("--hidden", options.hidden, "Columns of gate and up");
   app.add_option("--ffn", options.ffn, "Columns of down");
-  app.add_option("--picks", options.picks, "Experts of a call");
+  app.add_option("--experts", options.experts, "That each row picks");
+  app.add_option("--rows-max", options.rows_max, "Of a call");
   app.add_option("--memory-mib", options.memory_mib, "Experts that rotate in VRAM");
   app.add_option("--link-mib", options.link_mib, "Experts that rotate in mapped memory");
   app.add_option("--runs", options.runs, "Of each measurement")->check(CLI::PositiveNumber);
