@@ -69,10 +69,10 @@ struct ExpertRun {
 // go through shared memory by cp.async, 26 to 28 KB on the way a block of threads. A call names how
 // many blocks read each of its experts so:
 //   kBlockAUnit      one for each 32 rows: VRAM that is faster than that
-//   kZeroCopyBlocks  records in mapped host memory, which cross the link exactly once for each 8
-//                    picks. A link of 50 GB/s and 1.2 us has 60 KB on the way, which 3 blocks
-//                    cover; 8 so that it is not arithmetic that they wait for, and the other SMs
-//                    stay with the kernels of other streams.
+//   kZeroCopyBlocks  records in mapped host memory, whose matrices cross the link exactly once for
+//                    each 8 picks. A link of 50 GB/s and 1.2 us has 60 KB on the way, which 3
+//                    blocks cover; 8 so that it is not arithmetic that they wait for, and the other
+//                    SMs stay with the kernels of other streams.
 inline constexpr uint32_t kDirectReads = 0;
 inline constexpr uint32_t kBlockAUnit = ~uint32_t{0};
 inline constexpr uint32_t kZeroCopyBlocks = 8;

@@ -12,8 +12,8 @@
 // expert of blockIdx.y. It reads them as a stream of stages, each a piece of whole units of columns
 // of both groups, by cp.async of 16 bytes a thread into a ring; while one stage is added up the
 // others are on their way: 26 to 28 KB a block, across the borders of matrices and units.
-// Each byte of the record is asked for once for each kPicksStaged picks of a run, in one order that
-// ascends within a group, whatever their number.
+// Each byte of the matrices is asked for once for each kPicksStaged picks of a run, in one order
+// that ascends within a group, whatever their number; biases, 4 bytes a row, once a pick.
 
 namespace moetier::kernels::cuda {
 
