@@ -9,7 +9,7 @@
 #include "kernels/activation_rows.h"
 #include "kernels/cuda/expert_plan.h"
 #include "kernels/cuda/simt/sanitizers.h"
-#include "tests/unit/cuda/layer_checks.h"
+#include "tests/unit/cuda/layer_check.h"
 
 namespace moetier::kernels::cuda {
 namespace {

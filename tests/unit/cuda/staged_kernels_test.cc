@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/decode_kernels.h"
 #include "kernels/cuda/simt/sanitizers.h"
-#include "tests/unit/cuda/layer_checks.h"
+#include "tests/unit/cuda/layer_check.h"
 
 // The kernels that take their weights through shared memory: the reference's bits, as the others.
 

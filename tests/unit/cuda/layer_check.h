@@ -1,5 +1,5 @@
-#ifndef MOETIER_TESTS_UNIT_CUDA_LAYER_CHECKS_H_
-#define MOETIER_TESTS_UNIT_CUDA_LAYER_CHECKS_H_
+#ifndef MOETIER_TESTS_UNIT_CUDA_LAYER_CHECK_H_
+#define MOETIER_TESTS_UNIT_CUDA_LAYER_CHECK_H_
 
 #include <cstdint>
 #include <vector>
@@ -31,4 +31,4 @@ void CheckExpert(const Way& way, const ExpertShape& shape, BlockKind kind, const
 
 }  // namespace moetier::kernels::cuda
 
-#endif  // MOETIER_TESTS_UNIT_CUDA_LAYER_CHECKS_H_
+#endif  // MOETIER_TESTS_UNIT_CUDA_LAYER_CHECK_H_

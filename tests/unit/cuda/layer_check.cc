@@ -1,4 +1,4 @@
-#include "tests/unit/cuda/layer_checks.h"
+#include "tests/unit/cuda/layer_check.h"
 
 #include <algorithm>
 #include <bit>
