@@ -39,9 +39,7 @@ const DecodeLaunches* FindLaunches(WeightType type) {
 
 }  // namespace
 
-uint32_t StagedBlocksFor(int compute_major, int compute_minor) {
-  return compute_major == 9 && compute_minor == 0 ? kBlockAUnit : kDirectReads;
-}
+uint32_t StagedBlocksFor(uint32_t compute) { return compute == 90 ? kBlockAUnit : kDirectReads; }
 
 bool HasDecodeKernel(WeightType type) { return FindLaunches(type) != nullptr; }
 

@@ -77,9 +77,9 @@ inline constexpr uint32_t kDirectReads = 0;
 inline constexpr uint32_t kBlockAUnit = ~uint32_t{0};
 inline constexpr uint32_t kZeroCopyBlocks = 8;
 
-// For records in the VRAM of a GPU of this compute capability: staged on Hopper's HBM (9.0),
-// direct elsewhere.
-uint32_t StagedBlocksFor(int compute_major, int compute_minor);
+// For records in the VRAM of a GPU of this compute capability (86 for 8.6): staged on Hopper's HBM
+// (90), direct elsewhere.
+uint32_t StagedBlocksFor(uint32_t compute);
 
 // Rows made ready: the input of gate and up.
 struct PrepareCall {

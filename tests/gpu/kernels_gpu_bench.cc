@@ -56,10 +56,9 @@ class KernelBench {
   Status PrintHead() {
     ASSIGN_OR_RETURN(const auto device, KernelDevice::Open(0));
     const KernelDevice::Facts& facts = device->facts();
-    resident_blocks_ = StagedBlocksFor(facts.compute_major, facts.compute_minor);
-    fmt::print("{}, compute capability {}.{}, last cache {}, {} free\n", facts.name,
-               facts.compute_major, facts.compute_minor, FormatSize(Bytes(facts.cache_bytes)),
-               FormatSize(Bytes(facts.free_bytes)));
+    resident_blocks_ = StagedBlocksFor(facts.compute);
+    fmt::print("{}, compute capability {}, last cache {}, {} free\n", facts.name, facts.compute,
+               FormatSize(Bytes(facts.cache_bytes)), FormatSize(Bytes(facts.free_bytes)));
     fmt::print("hidden {}, ffn {}, {} experts a row; medians of {} runs; bits checked before\n",
                options_.hidden, options_.ffn, options_.experts, options_.runs);
     if (facts.emulated) fmt::print("an emulator: the figures say nothing of any GPU\n");

@@ -67,8 +67,7 @@ Result<std::unique_ptr<KernelDevice>> KernelDevice::Open(uint64_t) {
   size_t all_bytes = 0;
   RETURN_IF_ERROR(Check(cudaMemGetInfo(&free_bytes, &all_bytes), "ask for free memory"));
   state->facts = {.name = properties.name,
-                  .compute_major = properties.major,
-                  .compute_minor = properties.minor,
+                  .compute = static_cast<uint32_t>(10 * properties.major + properties.minor),
                   .free_bytes = free_bytes,
                   .cache_bytes = static_cast<size_t>(properties.l2CacheSize),
                   .emulated = false};

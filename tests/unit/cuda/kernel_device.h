@@ -24,8 +24,7 @@ class KernelDevice {
   };
   struct Facts {
     std::string name;
-    int compute_major = 0;
-    int compute_minor = 0;
+    uint32_t compute = 0;  // compute capability: 86 for 8.6
     size_t free_bytes = 0;
     size_t cache_bytes = 0;  // of its last level
     bool emulated = false;

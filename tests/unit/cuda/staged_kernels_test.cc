@@ -122,9 +122,9 @@ TEST_CASE("Staged: experts with 0, 1, 2 and 9 picks in one call give the referen
 }
 
 TEST_CASE("StagedBlocksFor: memory as fast as Hopper's is read through shared memory", "[cuda]") {
-  CHECK(StagedBlocksFor(9, 0) == kBlockAUnit);
-  for (const auto& [major, minor] : {std::pair(8, 0), {8, 6}, {8, 9}, {12, 0}}) {
-    CHECK(StagedBlocksFor(major, minor) == kDirectReads);
+  CHECK(StagedBlocksFor(90) == kBlockAUnit);
+  for (const uint32_t compute : {80u, 86u, 89u, 120u}) {
+    CHECK(StagedBlocksFor(compute) == kDirectReads);
   }
 }
 
