@@ -27,8 +27,10 @@ class ExecutorBench {
   using Answer = std::future<Result<LayerOutput>>;
 
   ExecutorBench(uint32_t slots, FakeRecordReader::Delivery delivery,
-                const std::string& policy = "lru")
-      : lane({.workers = 2}, kernels),
+                const std::string& policy = "lru",
+                const SyntheticModel::Options& shape = {.experts = 8, .hidden = 64, .ffn = 64})
+      : model(shape),
+        lane({.workers = 2}, kernels),
         executor({.max_queued_calls = 64, .max_active_batches = 4}, clock, log, lane),
         loader(executor),
         reader({.delivery = delivery}, loader) {
@@ -109,7 +111,7 @@ class ExecutorBench {
   const ModelId id{3};
   SteadyClock clock;
   spdlog::logger log{"test"};  // no sinks
-  SyntheticModel model{{.experts = 8, .hidden = 64, .ffn = 64}};
+  SyntheticModel model;
   kernels::ExpertKernels kernels =
       kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
   CpuLane lane;
