@@ -50,12 +50,14 @@ AttachReactor* AttachReactor::Start(ServiceContext& context, const v1::AttachReq
   const std::shared_ptr<AttachReactor> reactor(new AttachReactor(context));
   reactor->self_ = reactor;
   Result<v1::SessionEvent> grant = reactor->Open(request);
-  const MutexLock lock(reactor->mu_);
-  reactor->granted_ = true;
-  if (grant) {
-    reactor->events_.PushFirst(*std::move(grant));  // before events that came since Open
-  } else {
-    reactor->end_ = context.Refuse(grant.error());
+  {
+    const MutexLock lock(reactor->mu_);
+    reactor->granted_ = true;
+    if (grant) {
+      reactor->events_.PushFirst(*std::move(grant));  // before events that came since Open
+    } else {
+      reactor->end_ = context.Refuse(grant.error());
+    }
   }
   reactor->Pump();
   return reactor.get();
@@ -101,20 +103,20 @@ bool AttachReactor::Wants(v1::Feature feature) const {
 
 void AttachReactor::SendEvent(const v1::SessionEvent& event) {
   if (event.has_model_changed() && !Wants(v1::FEATURE_MODEL_CHANGED)) return;
-  const MutexLock lock(mu_);
-  if (finished_ || end_) return;
-  EndIfFull(events_.Push(event));
+  {
+    const MutexLock lock(mu_);
+    if (finished_ || end_) return;
+    EndIfFull(events_.Push(event));
+  }
   Pump();
 }
 
-void AttachReactor::OnVictims(const std::vector<Victim>& victims) {
+void AttachReactor::OnVictims(const Victims& victims) {
   if (!Wants(v1::FEATURE_VICTIMS)) return;
   const MutexLock lock(mu_);
-  for (const Victim& victim : victims) {
-    if (finished_ || end_) break;
-    EndIfFull(events_.Push(victim));
-  }
-  Pump();
+  if (finished_ || end_) return;
+  EndIfFull(events_.Push(victims));
+  AskToWrite();
 }
 
 void AttachReactor::OnTransferEnded(const EndedTransfer& transfer) {
@@ -122,6 +124,21 @@ void AttachReactor::OnTransferEnded(const EndedTransfer& transfer) {
   const MutexLock lock(mu_);
   if (finished_ || end_) return;
   EndIfFull(events_.Push(transfer));
+  AskToWrite();
+}
+
+// The server, and with it the pump, lives on while the stream is not finished.
+void AttachReactor::AskToWrite() {
+  if (!granted_ || writing_ || asked_) return;  // Start, OnWriteDone or the pump will see to it
+  asked_ = true;
+  context_.events.Ask(shared_from_this());
+}
+
+void AttachReactor::WriteEvents() {
+  {
+    const MutexLock lock(mu_);
+    asked_ = false;
+  }
   Pump();
 }
 
@@ -132,38 +149,50 @@ void AttachReactor::EndIfFull(const Status& pushed) {
 }
 
 void AttachReactor::EndStream(const Error& why) {
-  const MutexLock lock(mu_);
-  if (!end_) end_ = ToGrpcStatus(why);
+  {
+    const MutexLock lock(mu_);
+    if (!end_) end_ = ToGrpcStatus(why);
+  }
   Pump();
 }
 
 void AttachReactor::Pump() {
-  if (!granted_ || writing_ || finished_) return;
-  if (!events_.empty()) {
-    current_ = events_.Pop();
+  PendingEvent next;
+  {
+    const MutexLock lock(mu_);
+    if (!granted_ || writing_ || finished_) return;
+    if (events_.empty()) {
+      if (!end_) return;
+      finished_ = true;
+      Finish(*end_);
+      return;
+    }
+    next = events_.Take();
     writing_ = true;
-    StartWrite(&current_);
-  } else if (end_) {
-    finished_ = true;
-    Finish(*end_);
   }
+  current_ = ToProto(std::move(next));
+  StartWrite(&current_);
 }
 
 void AttachReactor::OnWriteDone(bool ok) {
-  const MutexLock lock(mu_);
-  writing_ = false;
-  if (!ok) {  // the client is gone; OnCancel says so too
-    events_.Clear();
-    if (!end_) end_ = grpc::Status::CANCELLED;
+  {
+    const MutexLock lock(mu_);
+    writing_ = false;
+    if (!ok) {  // the client is gone; OnCancel says so too
+      events_.Clear();
+      if (!end_) end_ = grpc::Status::CANCELLED;
+    }
   }
   Pump();
 }
 
 void AttachReactor::OnCancel() {
   CloseSession();
-  const MutexLock lock(mu_);
-  events_.Clear();
-  if (!end_) end_ = grpc::Status::CANCELLED;
+  {
+    const MutexLock lock(mu_);
+    events_.Clear();
+    if (!end_) end_ = grpc::Status::CANCELLED;
+  }
   Pump();
 }
 

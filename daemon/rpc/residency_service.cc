@@ -35,57 +35,37 @@ std::vector<LeaseId> GivenLeases(const Leases& outcomes) {
   return given;
 }
 
-// Ends an Acquire. A client that has gone by then does not know of its leases: they are given back.
-// Lifetime: its own; it ends with the call, whose context lives until OnDone has returned.
-class AcquireReactor final : public grpc::ServerUnaryReactor {
- public:
-  AcquireReactor(const grpc::CallbackServerContext& call, ResidencyCalls& residency)
-      : call_(call), residency_(residency) {}
-
-  // Before Finish.
-  void Give(SessionId session, std::vector<LeaseId> leases) {
-    session_ = session;
-    leases_ = std::move(leases);
-  }
-
-  void OnDone() override {
-    if (!leases_.empty() && call_.IsCancelled()) {
-      residency_.Release(session_, std::move(leases_), [](const auto& /*count*/) {});
-    }
-    delete this;
-  }
-
- private:
-  const grpc::CallbackServerContext& call_;
-  ResidencyCalls& residency_;
-  SessionId session_{};
-  std::vector<LeaseId> leases_;
-};
-
 }  // namespace
+
+WaitingReactor& ResidencyService::MayWait(const grpc::CallbackServerContext& call) {
+  const CallId id{last_call_.fetch_add(1, std::memory_order_relaxed) + 1};
+  return *new WaitingReactor(call, context_.core.residency(), id);  // OnDone deletes it
+}
 
 grpc::ServerUnaryReactor* ResidencyService::Acquire(grpc::CallbackServerContext* call,
                                                     const v1::AcquireRequest* request,
                                                     v1::AcquireReply* reply) {
-  auto* const reactor = new AcquireReactor(*call, context_.core.residency());
-  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
-                               FaultPlace& place) -> Status {
+  WaitingReactor& reactor = MayWait(*call);
+  const auto start = [=, this, &reactor](const Session& session, const LaterAnswer& answer,
+                                         FaultPlace& place) -> Status {
     ResidencyCalls::AcquireRequest asked;
     asked.session = session.id();
+    asked.call = reactor.id();
     ASSIGN_OR_RETURN(asked.keys, ValidateKeys(request->keys(), session.model().id,
                                               *session.model().geometry, place));
     if (request->pool().has_pool()) {
       ASSIGN_OR_RETURN(asked.pool, ValidatePool(request->pool().pool(), context_.pools, place));
     }
     asked.wait = WaitOf(request->wait_us(), *call);
-    const auto give = [=, id = session.id()](const Leases& outcomes) {
-      reactor->Give(id, GivenLeases(outcomes));
+    const auto give = [reply, &reactor](const Leases& outcomes) {
+      reactor.Give(GivenLeases(outcomes));
       for (const LeaseOutcome& outcome : outcomes) *reply->add_slots() = ToProto(outcome);
     };
+    reactor.Begin(asked.session);
     context_.core.residency().Acquire(std::move(asked), answer.Then<Leases>(give));
     return Ok{};
   };
-  return AnswerLater(LaterAnswer(context_, *reactor), request->session(), start);
+  return AnswerLater(LaterAnswer(context_, reactor), request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Release(grpc::CallbackServerContext* call,
@@ -93,9 +73,12 @@ grpc::ServerUnaryReactor* ResidencyService::Release(grpc::CallbackServerContext*
                                                     v1::ReleaseReply* reply) {
   const auto start = [=, this](const Session& session, const LaterAnswer& answer,
                                FaultPlace& place) -> Status {
-    ASSIGN_OR_RETURN(std::vector<LeaseId> leases, ValidateLeases(request->leases(), place));
+    ASSIGN_OR_RETURN(ResidencyCalls::ReleaseRequest asked,
+                     ValidateRelease(*request, session.model().id, *session.model().geometry,
+                                     context_.pools, place));
+    asked.session = session.id();
     context_.core.residency().Release(
-        session.id(), std::move(leases),
+        std::move(asked),
         answer.Then<uint32_t>([reply](uint32_t released) { reply->set_released(released); }));
     return Ok{};
   };
@@ -138,39 +121,47 @@ grpc::ServerUnaryReactor* ResidencyService::Transfer(PoolKind to, grpc::Callback
 grpc::ServerUnaryReactor* ResidencyService::Landed(grpc::CallbackServerContext* call,
                                                    const v1::LandedRequest* request,
                                                    v1::LandedReply* reply) {
-  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
-                               FaultPlace& /*place*/) -> Status {
+  WaitingReactor& reactor = MayWait(*call);
+  const auto start = [=, this, &reactor](const Session& session, const LaterAnswer& answer,
+                                         FaultPlace& /*place*/) -> Status {
+    reactor.Begin(session.id());
     context_.core.residency().Landed(
-        session.id(), TransferId{request->after()}, WaitOf(request->wait_us(), *call),
+        {.session = session.id(),
+         .call = reactor.id(),
+         .after = TransferId{request->after()},
+         .wait = WaitOf(request->wait_us(), *call)},
         answer.Then<LandedTransfers>(
             [reply](const LandedTransfers& landed) { FillLanded(landed, *reply); }));
     return Ok{};
   };
-  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
+  return AnswerLater(LaterAnswer(context_, reactor), request->session(), start);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Fence(grpc::CallbackServerContext* call,
                                                   const v1::PoolRequest* request,
                                                   v1::FenceReply* /*reply*/) {
-  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
-                               FaultPlace& place) -> Status {
-    ASSIGN_OR_RETURN(const PoolId pool, ValidatePool(request->pool(), context_.pools, place));
-    context_.core.residency().Fence(session.id(), pool, answer.Then<Ok>([](Ok) {}));
-    return Ok{};
-  };
-  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
+  return AwaitPool(&ResidencyCalls::Fence, *call, *request);
 }
 
 grpc::ServerUnaryReactor* ResidencyService::Drain(grpc::CallbackServerContext* call,
                                                   const v1::PoolRequest* request,
                                                   v1::DrainReply* /*reply*/) {
-  const auto start = [=, this](const Session& session, const LaterAnswer& answer,
+  return AwaitPool(&ResidencyCalls::Drain, *call, *request);
+}
+
+grpc::ServerUnaryReactor* ResidencyService::AwaitPool(PoolCall await,
+                                                      const grpc::CallbackServerContext& call,
+                                                      const v1::PoolRequest& request) {
+  WaitingReactor& reactor = MayWait(call);
+  const auto start = [&, this](const Session& session, const LaterAnswer& answer,
                                FaultPlace& place) -> Status {
-    ASSIGN_OR_RETURN(const PoolId pool, ValidatePool(request->pool(), context_.pools, place));
-    context_.core.residency().Drain(session.id(), pool, answer.Then<Ok>([](Ok) {}));
+    ASSIGN_OR_RETURN(const PoolId pool, ValidatePool(request.pool(), context_.pools, place));
+    reactor.Begin(session.id());
+    (context_.core.residency().*await)(
+        {.session = session.id(), .call = reactor.id(), .pool = pool}, answer.Then<Ok>([](Ok) {}));
     return Ok{};
   };
-  return AnswerLater(LaterAnswer(context_, *call->DefaultReactor()), request->session(), start);
+  return AnswerLater(LaterAnswer(context_, reactor), request.session(), start);
 }
 
 }  // namespace moetier

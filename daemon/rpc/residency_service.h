@@ -1,9 +1,13 @@
 #ifndef MOETIER_DAEMON_RPC_RESIDENCY_SERVICE_H_
 #define MOETIER_DAEMON_RPC_RESIDENCY_SERVICE_H_
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 
 #include "daemon/rpc/service_context.h"
+#include "daemon/rpc/waiting_reactor.h"
 #include "moetier/v1/residency.grpc.pb.h"
 
 namespace moetier {
@@ -40,7 +44,15 @@ class ResidencyService final : public v1::Residency::CallbackService {
   grpc::ServerUnaryReactor* Transfer(PoolKind to, grpc::CallbackServerContext& call,
                                      const v1::TransferRequest& request, v1::TransferReply& reply);
 
+  using PoolCall = void (ResidencyCalls::*)(ResidencyCalls::PoolRequest,
+                                            std::function<void(Status)>);
+  grpc::ServerUnaryReactor* AwaitPool(PoolCall await, const grpc::CallbackServerContext& call,
+                                      const v1::PoolRequest& request);
+  // Ends with the call.
+  [[nodiscard]] WaitingReactor& MayWait(const grpc::CallbackServerContext& call);
+
   ServiceContext& context_;
+  std::atomic<uint64_t> last_call_{0};  // relaxed: it orders nothing
 };
 
 }  // namespace moetier

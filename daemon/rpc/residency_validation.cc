@@ -8,12 +8,25 @@
 namespace moetier {
 namespace {
 
-Status CheckCount(int count, const char* field, FaultPlace& place) {
-  if (count >= 1 && static_cast<size_t>(count) <= kMaxResidencyItems) return Ok{};
+Status CheckCount(int count, int least, const char* field, FaultPlace& place) {
+  if (count >= least && static_cast<size_t>(count) <= kMaxResidencyItems) return Ok{};
   place = {.field = field};
-  return Error{
-      ErrorCode::kInvalidArgument, count < 1 ? Reason::kBadShape : Reason::kTooLarge,
-      fmt::format("{}: {} of them; one call takes 1..{}", field, count, kMaxResidencyItems)};
+  return Error{ErrorCode::kInvalidArgument, count < least ? Reason::kBadShape : Reason::kTooLarge,
+               fmt::format("{}: {} of them; one call takes {}..{}", field, count, least,
+                           kMaxResidencyItems)};
+}
+
+Error WithoutKeys(const char* field, FaultPlace& place) {
+  place = {.field = field};
+  return {ErrorCode::kInvalidArgument, Reason::kBadShape,
+          fmt::format("{}: it is about the leases on keys, and the call names none", field)};
+}
+
+std::vector<LeaseId> LeaseIds(const google::protobuf::RepeatedField<uint64_t>& leases) {
+  std::vector<LeaseId> ids;
+  ids.reserve(static_cast<size_t>(leases.size()));
+  for (const uint64_t lease : leases) ids.push_back(LeaseId{lease});
+  return ids;
 }
 
 std::string_view KindText(PoolKind kind) {
@@ -33,7 +46,7 @@ std::string_view KindText(PoolKind kind) {
 Result<std::vector<ExpertKey>> ValidateKeys(
     const google::protobuf::RepeatedPtrField<v1::ExpertKey>& keys, ModelId model,
     const ModelGeometry& geometry, FaultPlace& place) {
-  RETURN_IF_ERROR(CheckCount(keys.size(), "keys", place));
+  RETURN_IF_ERROR(CheckCount(keys.size(), 1, "keys", place));
   std::vector<ExpertKey> checked;
   checked.reserve(static_cast<size_t>(keys.size()));
   std::unordered_set<ExpertKey> seen;
@@ -61,13 +74,29 @@ Result<std::vector<ExpertKey>> ValidateKeys(
   return checked;
 }
 
-Result<std::vector<LeaseId>> ValidateLeases(const google::protobuf::RepeatedField<uint64_t>& leases,
-                                            FaultPlace& place) {
-  RETURN_IF_ERROR(CheckCount(leases.size(), "leases", place));
-  std::vector<LeaseId> ids;
-  ids.reserve(static_cast<size_t>(leases.size()));
-  for (const uint64_t lease : leases) ids.push_back(LeaseId{lease});
-  return ids;
+Result<ResidencyCalls::ReleaseRequest> ValidateRelease(const v1::ReleaseRequest& request,
+                                                       ModelId model, const ModelGeometry& geometry,
+                                                       std::span<const PoolKind> pools,
+                                                       FaultPlace& place) {
+  ResidencyCalls::ReleaseRequest checked;
+  if (request.keys().empty()) {
+    if (request.has_pool()) return WithoutKeys("pool", place);
+    if (!request.kept().empty()) return WithoutKeys("kept", place);
+    RETURN_IF_ERROR(CheckCount(request.leases_size(), 1, "leases", place));
+    checked.leases = LeaseIds(request.leases());
+    return checked;
+  }
+  RETURN_IF_ERROR(CheckCount(request.kept_size(), 0, "kept", place));
+  ASSIGN_OR_RETURN(checked.keys, ValidateKeys(request.keys(), model, geometry, place));
+  // Each alone first: the sum of two sizes may not fit.
+  RETURN_IF_ERROR(CheckCount(request.leases_size(), 0, "leases", place));
+  RETURN_IF_ERROR(CheckCount(request.leases_size() + request.keys_size(), 0, "leases", place));
+  if (request.pool().has_pool()) {
+    ASSIGN_OR_RETURN(checked.pool, ValidatePool(request.pool().pool(), pools, place));
+  }
+  checked.leases = LeaseIds(request.leases());
+  checked.kept = LeaseIds(request.kept());
+  return checked;
 }
 
 Result<PoolId> ValidatePool(uint32_t pool, std::span<const PoolKind> pools, FaultPlace& place) {

@@ -24,9 +24,12 @@ Result<std::vector<ExpertKey>> ValidateKeys(
     const google::protobuf::RepeatedPtrField<v1::ExpertKey>& keys, ModelId model,
     const ModelGeometry& geometry, FaultPlace& place);
 
-// kInvalidArgument: kBadShape for none, kTooLarge for too many.
-Result<std::vector<LeaseId>> ValidateLeases(const google::protobuf::RepeatedField<uint64_t>& leases,
-                                            FaultPlace& place);
+// All but the session. kInvalidArgument: kBadShape for no leases and no keys, and for a pool or
+// kept leases without keys; kTooLarge for too many; else as the keys and the pool.
+Result<ResidencyCalls::ReleaseRequest> ValidateRelease(const v1::ReleaseRequest& request,
+                                                       ModelId model, const ModelGeometry& geometry,
+                                                       std::span<const PoolKind> pools,
+                                                       FaultPlace& place);
 
 // `pools`: the kind of each pool, by its index. kInvalidArgument, kBadPool.
 Result<PoolId> ValidatePool(uint32_t pool, std::span<const PoolKind> pools, FaultPlace& place);

@@ -61,6 +61,7 @@ RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, 
                .book = book,
                .counters = counters,
                .admin = admin_,
+               .events = events_,
                .limits = options_.limits,
                .lanes = static_cast<uint32_t>(core.Snapshot().lanes.size()),
                .pools = PoolKinds(core.Snapshot()),
@@ -203,6 +204,7 @@ void RpcServer::Stop(std::chrono::milliseconds grace) {
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
   server_->Wait();
   server_.reset();
+  events_.Stop();  // only now: streams end once they are written
 }
 
 }  // namespace moetier

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "daemon/rpc/admin_worker.h"
+#include "daemon/rpc/event_pump.h"
 #include "daemon/rpc/experts_service.h"
 #include "daemon/rpc/models_service.h"
 #include "daemon/rpc/operator_service.h"
@@ -32,7 +33,7 @@ namespace moetier {
 // The gRPC side of the daemon: the four services, health (per service and
 // "moetier.v1.Experts/MODEL" per model) and reflection, on a Unix socket and, when asked, on TCP
 // with TLS and a token.
-// Threads:  gRPC's own, "accept" and the AdminDesk's. Start and Stop from one thread.
+// Threads:  gRPC's own, "accept", "rpc-events" and the AdminDesk's. Start and Stop from one thread.
 // Lifetime: the core, the clock, the logger, the book and the counters outlive it.
 class RpcServer {
  public:
@@ -90,6 +91,7 @@ class RpcServer {
   DaemonCore& core_;
   SessionRegistry sessions_;
   AdminDesk admin_;
+  EventPump events_;
   ServiceContext context_;
   StatusReport report_;
   ExpertsService experts_;

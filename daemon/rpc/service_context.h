@@ -15,6 +15,7 @@
 #include "base/memory_budget.h"
 #include "base/result.h"
 #include "daemon/rpc/admin_worker.h"
+#include "daemon/rpc/event_pump.h"
 #include "daemon/rpc/session_registry.h"
 #include "daemon/rpc/status_map.h"
 #include "daemon/scheduling/daemon_core.h"
@@ -47,6 +48,7 @@ struct ServiceContext {
   SessionBook& book;
   ReplyCounters& counters;
   AdminDesk& admin;
+  EventPump& events;
   GrantLimits limits;
   uint32_t lanes = 0;
   std::vector<PoolKind> pools;  // by index

@@ -35,7 +35,8 @@ grpc::ServerUnaryReactor* FinishOn(AdminWorker& worker, ServiceContext& context,
 }
 
 // A unary call that the core answers later, once, on any thread. A client's cancel does not end
-// it: the core's answer does, and finds no reader. A value; copies are the same call.
+// it: the core's answer does, and finds no reader; a reactor may have the core answer sooner. A
+// value; copies are the same call.
 class LaterAnswer {
  public:
   LaterAnswer(ServiceContext& context, grpc::ServerUnaryReactor& reactor)

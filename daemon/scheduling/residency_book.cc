@@ -1,7 +1,9 @@
+// ResidencyBook's accounts: sessions, leases, transfers.
+
 #include "daemon/scheduling/residency_book.h"
 
 #include <algorithm>
-#include <iterator>
+#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
@@ -64,33 +66,46 @@ Status ResidencyBook::CheckWaiting(SessionId id, size_t others) const {
 }
 
 Status ResidencyBook::CheckTransfers(SessionId id) const {
+  if (TransferRoom(id) > 0) return Ok{};
+  const Account& account = Of(id);
+  const size_t untold = account.failed.size() + account.unfinished.size();
+  if (untold >= kMaxTransfersTold && !account.failed.empty()) {
+    return Quota(
+        fmt::format("{} transfers are under way or have failed since Landed was asked `after` {}; "
+                    "ask it",
+                    untold, account.failed.begin()->first - 1));
+  }
+  const uint64_t first = *account.unfinished.begin();
+  return Quota(
+      fmt::format("{} transfers have been asked for since number {}, which is under way "
+                  "yet; wait for it",
+                  account.next_transfer - first, first));
+}
+
+size_t ResidencyBook::TransferRoom(SessionId id) const {
   const Account& account = Of(id);
   const uint64_t first =
       account.unfinished.empty() ? account.next_transfer : *account.unfinished.begin();
-  if (account.next_transfer - first >= kMaxTransfersTold) {
-    return Quota(
-        fmt::format("{} transfers have been asked for since number {}, which is under way "
-                    "yet; wait for it",
-                    account.next_transfer - first, first));
-  }
-  if (account.failed.size() >= kMaxTransfersTold) {
-    return Quota(fmt::format("{} transfers have failed since Landed was asked `after` {}; ask it",
-                             account.failed.size(), account.failed.begin()->first - 1));
-  }
-  return Ok{};
+  const size_t untold = account.failed.size() + account.unfinished.size();
+  const size_t told = std::max<size_t>(account.next_transfer - first, untold);
+  return kMaxTransfersTold - std::min(told, kMaxTransfersTold);
 }
 
 std::vector<Place> ResidencyBook::EndSession(SessionId id) {
-  std::vector<Place> places;
-  auto node = sessions_.extract(id);
-  if (node.empty()) return places;
-  Account& account = node.mapped();
+  std::vector<Place> ended;
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return ended;
+  Account& account = found->second;
+  FailWaits(account, {ErrorCode::kCancelled, Reason::kCancelled, "the session has ended"}, ended);
+  for (const auto& [lease, record] : account.leases) ended.push_back(record.place);
+  for (const auto& [place, record] : account.transfers) {
+    DropTransfer(place, id);
+  }
   if (account.listens && --listening_.at(account.session.model) == 0) {
     listening_.erase(account.session.model);
   }
-  for (const auto& [lease, record] : account.leases) places.push_back(record.place);
-  EndWaits(account, {ErrorCode::kCancelled, Reason::kCancelled, "the session has ended"});
-  return places;
+  sessions_.erase(found);
+  return ended;
 }
 
 // Leases
@@ -99,7 +114,7 @@ std::vector<Place> ResidencyBook::EndSession(SessionId id) {
 SlotLease ResidencyBook::Lease(SessionId id, const Place& place, SlotLease slot, Bytes charge) {
   Account& account = Of(id);
   slot.lease = LeaseId{++last_lease_};
-  account.leases.emplace(slot.lease, LeaseRecord{place, charge});
+  account.leases.emplace(slot.lease, LeaseRecord{.place = place, .charge = charge});
   account.charged += charge;
   return slot;
 }
@@ -110,6 +125,39 @@ std::optional<Place> ResidencyBook::EndLease(SessionId id, LeaseId lease) {
   if (node.empty()) return std::nullopt;
   account.charged -= node.mapped().charge;
   return node.mapped().place;
+}
+
+ResidencyBook::EndedLeases ResidencyBook::EndLeasesOn(
+    const ResidencyCalls::ReleaseRequest& request) {
+  Account& account = Of(request.session);
+  const std::unordered_set<ExpertKey> keys(request.keys.begin(), request.keys.end());
+  const std::set<LeaseId> kept(request.kept.begin(), request.kept.end());
+  const auto is_named = [&](const Place& place) {
+    return keys.contains(place.key) && place.pool == request.pool.value_or(place.pool);
+  };
+  EndedLeases ended;
+  std::set<WaitId> failed;
+  for (auto it = account.leases.begin(); it != account.leases.end();) {
+    const auto next = std::next(it);
+    const LeaseRecord& record = it->second;
+    if (is_named(record.place) && !kept.contains(it->first)) {
+      if (account.acquires.contains(record.acquire)) failed.insert(record.acquire);
+      ended.places.push_back(record.place);
+      account.charged -= record.charge;
+      account.leases.erase(it);
+    }
+    it = next;
+  }
+  ended.named = static_cast<uint32_t>(ended.places.size());
+  for (const auto& [id, acquiring] : account.acquires) {
+    for (size_t i = 0; i < acquiring.call.loading.size(); ++i) {
+      if (!acquiring.settled[i] && is_named(acquiring.call.loading[i].place)) failed.insert(id);
+    }
+  }
+  const Error error{ErrorCode::kCancelled, Reason::kCancelled,
+                    "a Release of the session has named one of its keys"};
+  for (const WaitId id : failed) FailAcquire(account, id, error, ended.places);
+  return ended;
 }
 
 ResidencyBook::Leased ResidencyBook::LeasedOf(ModelId model) const {
@@ -140,6 +188,7 @@ TransferId ResidencyBook::Join(SessionId id, const Place& place, Bytes charge) {
   ++account.next_transfer;
   account.unfinished.insert(Raw(next));
   account.charged += charge;
+  wanted_[place].transfers.push_back(id);
   return next;
 }
 
@@ -157,158 +206,51 @@ void ResidencyBook::EndTransfer(Account& account, const Place& place,
   if (const auto listener = account.session.listener.lock()) listener->OnTransferEnded(ended);
 }
 
-LandedTransfers ResidencyBook::Tell(Account& account, TransferId after) {
+LandedTransfers ResidencyBook::Tell(const Account& account, TransferId after) {
   LandedTransfers told;
-  const uint64_t below =
-      account.unfinished.empty() ? account.next_transfer : *account.unfinished.begin();
-  told.all_done_below = TransferId{below};
-  for (uint64_t number = below; number < account.next_transfer; ++number) {
-    if (!account.unfinished.contains(number)) told.done_above.push_back(TransferId{number});
+  uint64_t next = account.unfinished.empty() ? account.next_transfer : *account.unfinished.begin();
+  told.all_done_below = TransferId{next};
+  for (const uint64_t under_way : account.unfinished) {
+    for (; next < under_way; ++next) told.done_above.push_back(TransferId{next});
+    ++next;
   }
-  for (const auto& [number, ended] : account.failed) {
-    if (number > Raw(after)) told.failed.push_back(ended);
+  for (; next < account.next_transfer; ++next) told.done_above.push_back(TransferId{next});
+  for (auto it = account.failed.upper_bound(Raw(after)); it != account.failed.end(); ++it) {
+    told.failed.push_back(it->second);
   }
   return told;
 }
 
-void ResidencyBook::Landed(SessionId id, TransferId after, std::optional<TimePoint> deadline,
+void ResidencyBook::Landed(const ResidencyCalls::LandedRequest& request,
+                           std::optional<TimePoint> deadline,
                            ResidencyCalls::Done<LandedTransfers> done) {
-  Account& account = Of(id);
-  account.failed.erase(account.failed.begin(), account.failed.upper_bound(Raw(after)));
-  if (!deadline || account.last_ended > Raw(after)) return done(Tell(account, after));
-  account.landed.push_back({after, *deadline, std::move(done)});
-  ++waiting_;
+  Account& account = Of(request.session);
+  const uint64_t after = Raw(request.after);
+  account.failed.erase(account.failed.begin(), account.failed.upper_bound(after));
+  if (!deadline || account.last_ended > after) return done(Tell(account, request.after));
+  const WaitId id{++last_wait_};
+  account.landed.emplace(id, WaitingLanded{.call = request.call,
+                                           .after = request.after,
+                                           .deadline = *deadline,
+                                           .done = std::move(done)});
+  waits_.emplace(*deadline, id, request.session);
 }
 
 void ResidencyBook::AnswerLanded(Account& account) {
-  for (const WaitingLanded& call : Take(account.landed, [&](const WaitingLanded& each) {
-         return account.last_ended > Raw(each.after);
-       })) {
-    call.done(Tell(account, call.after));
-  }
-}
-
-// What waits
-// ------------------------------------------------------------------------------------------------
-
-template <typename Call, typename Is>
-std::list<Call> ResidencyBook::Take(std::list<Call>& calls, const Is& is) {
-  std::list<Call> taken;
-  for (auto it = calls.begin(); it != calls.end();) {
+  for (auto it = account.landed.begin(); it != account.landed.end();) {
     const auto next = std::next(it);
-    if (is(*it)) taken.splice(taken.end(), calls, it);
-    it = next;
-  }
-  waiting_ -= taken.size();
-  return taken;
-}
-
-void ResidencyBook::Wait(SessionId id, WaitingAcquire call) {
-  Account& account = Of(id);
-  for (const Loading& each : call.loading) account.charged += each.charge;
-  account.acquires.push_back(std::move(call));
-  ++waiting_;
-}
-
-void ResidencyBook::Settle(Account& account, const Place& place,
-                           const std::function<LeaseOutcome(const Loading&)>& outcome) {
-  for (WaitingAcquire& call : account.acquires) {
-    std::erase_if(call.loading, [&](const Loading& each) {
-      if (each.place != place) return false;
-      account.charged -= each.charge;
-      call.outcomes[each.index] = outcome(each);
-      return true;
-    });
-  }
-  for (WaitingAcquire& call :
-       Take(account.acquires, [](const WaitingAcquire& each) { return each.loading.empty(); })) {
-    call.done(std::move(call.outcomes));
-  }
-}
-
-void ResidencyBook::Land(const Place& place, const std::function<SlotLease()>& hold) {
-  for (auto& [id, account] : sessions_) {
-    if (account.session.model != place.key.model) continue;
-    Settle(account, place, [&, session = id](const Loading& each) -> LeaseOutcome {
-      return Lease(session, place, hold(), each.charge);
-    });
-    EndTransfer(account, place, std::nullopt);
-  }
-}
-
-void ResidencyBook::Fail(const Place& place, const Error& error, NotLeasedWhy why) {
-  for (auto& [id, account] : sessions_) {
-    if (account.session.model != place.key.model) continue;
-    Settle(account, place, [&](const Loading&) -> LeaseOutcome { return NotLeased{.why = why}; });
-    EndTransfer(account, place, error);
-  }
-}
-
-bool ResidencyBook::IsWanted(const Place& place) const {
-  return std::ranges::any_of(sessions_, [&](const auto& entry) {
-    const Account& account = entry.second;
-    return account.transfers.contains(place) ||
-           std::ranges::any_of(account.acquires, [&](const WaitingAcquire& call) {
-             return std::ranges::any_of(call.loading,
-                                        [&](const Loading& each) { return each.place == place; });
-           });
-  });
-}
-
-std::optional<TimePoint> ResidencyBook::EarliestDeadline() const {
-  std::optional<TimePoint> earliest;
-  if (waiting_ == 0) return earliest;
-  const auto note = [&](TimePoint deadline) {
-    if (!earliest || deadline < *earliest) earliest = deadline;
-  };
-  for (const auto& [id, account] : sessions_) {
-    for (const WaitingAcquire& call : account.acquires) note(call.deadline);
-    for (const WaitingLanded& call : account.landed) note(call.deadline);
-  }
-  return earliest;
-}
-
-void ResidencyBook::Expire(TimePoint now) {
-  const auto is_over = [now](const auto& call) { return call.deadline <= now; };
-  for (auto& [id, account] : sessions_) {
-    for (WaitingAcquire& call : Take(account.acquires, is_over)) {
-      for (const Loading& each : call.loading) {
-        account.charged -= each.charge;
-        NotLeased& outcome = call.outcomes[each.index].emplace<NotLeased>();
-        outcome.why = NotLeasedWhy::kLoading;
-        outcome.transfer = TransferTo(each.place, id);
-        if (outcome.transfer || !CheckTransfers(id).has_value()) continue;
-        outcome.transfer = Join(id, each.place, each.charge);
-      }
-      call.done(std::move(call.outcomes));
-    }
-    for (const WaitingLanded& call : Take(account.landed, is_over)) {
+    if (account.last_ended > Raw(it->second.after)) {
+      const WaitingLanded call = TakeLanded(account, it->first);
       call.done(Tell(account, call.after));
     }
+    it = next;
   }
 }
 
-void ResidencyBook::EndWaits(Account& account, const Error& error) {
-  const auto all = [](const auto&) { return true; };
-  for (const WaitingAcquire& call : Take(account.acquires, all)) {
-    for (const Loading& each : call.loading) account.charged -= each.charge;
-    call.done(error);
-  }
-  for (const WaitingLanded& call : Take(account.landed, all)) call.done(error);
-}
+// Listeners
+// ------------------------------------------------------------------------------------------------
 
-void ResidencyBook::EndCalls(std::optional<ModelId> model, const Error& error) {
-  for (auto& [id, account] : sessions_) {
-    if (model && account.session.model != *model) continue;
-    EndWaits(account, error);
-    while (!account.transfers.empty()) {
-      const Place place = account.transfers.begin()->first;
-      EndTransfer(account, place, error);
-    }
-  }
-}
-
-void ResidencyBook::TellVictims(ModelId model, const std::vector<Victim>& victims) const {
+void ResidencyBook::TellVictims(ModelId model, const Victims& victims) const {
   for (const auto& [id, account] : sessions_) {
     if (account.session.model != model) continue;
     if (const auto listener = account.session.listener.lock()) listener->OnVictims(victims);

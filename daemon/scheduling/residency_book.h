@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -22,10 +24,22 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
+}  // namespace moetier
+
+template <>
+struct std::hash<moetier::Place> {
+  size_t operator()(const moetier::Place& place) const noexcept {
+    return std::hash<moetier::ExpertKey>()(place.key) ^ moetier::Raw(place.pool);
+  }
+};
+
+namespace moetier {
+
 // Who leases what, whose transfers are under way, which calls wait: the accounts of ResidencyCalls,
 // without the ledgers. Its charges are what the owner says, in bytes.
 // Threads: its owner's. Memory: grows with leases and transfers, which quotas bound; at most
 //          kMaxWaiting calls wait and kMaxTransfersTold transfers are told of a session.
+// Time:    a landing costs by those who want the place, a call by its keys, an end by what ends.
 // Errors:  a session that is not open is a breach by the owner, who asks Find first.
 class ResidencyBook {
  public:
@@ -43,12 +57,20 @@ class ResidencyBook {
   // Whether `more` fit: kExhausted, kQuota with the numbers.
   [[nodiscard]] Status CheckQuota(SessionId id, Bytes more) const;
   [[nodiscard]] Status CheckWaiting(SessionId id, size_t others) const;  // likewise
-  [[nodiscard]] Status CheckTransfers(SessionId id) const;               // likewise
+  [[nodiscard]] Status CheckTransfers(SessionId id) const;               // likewise, of one more
+  // How many transfers more than it has the session may have.
+  [[nodiscard]] size_t TransferRoom(SessionId id) const;
 
   // `slot` with a lease of its own.
   SlotLease Lease(SessionId id, const Place& place, SlotLease slot, Bytes charge);
   // Where it was; empty when it is not the session's.
   std::optional<Place> EndLease(SessionId id, LeaseId lease);
+  // As ResidencyCalls::Release of the request's keys.
+  struct EndedLeases {
+    uint32_t named = 0;         // on the keys
+    std::vector<Place> places;  // a place a lease that has ended, those of Acquires that fail too
+  };
+  EndedLeases EndLeasesOn(const ResidencyCalls::ReleaseRequest& request);
   // Leases on the model and sessions that have them.
   struct Leased {
     uint32_t leases = 0;
@@ -68,14 +90,15 @@ class ResidencyBook {
     Bytes charge;
   };
   struct WaitingAcquire {
-    std::vector<LeaseOutcome> outcomes;
-    std::vector<Loading> loading;  // whose outcomes are not known yet; not empty
+    CallId call{};
+    std::vector<LeaseOutcome> outcomes;  // NotLeased for those that load
+    std::vector<Loading> loading;        // whose outcomes are not known yet; not empty
     TimePoint deadline;
     ResidencyCalls::Done<std::vector<LeaseOutcome>> done;
   };
   void Wait(SessionId id, WaitingAcquire call);
   // As ResidencyCalls::Landed; answers at once if there is something, or without a deadline.
-  void Landed(SessionId id, TransferId after, std::optional<TimePoint> deadline,
+  void Landed(const ResidencyCalls::LandedRequest& request, std::optional<TimePoint> deadline,
               ResidencyCalls::Done<LandedTransfers> done);
 
   // The place is resident, and stays so until this returns. Whoever waits leases it: `hold`
@@ -84,34 +107,48 @@ class ResidencyBook {
   // Its bytes cannot be had. Who waits is told `why`, transfers end with the error.
   void Fail(const Place& place, const Error& error, NotLeasedWhy why);
   // Whether a transfer of a session or a call that waits is for it.
-  [[nodiscard]] bool IsWanted(const Place& place) const;
+  [[nodiscard]] bool IsWanted(const Place& place) const { return wanted_.contains(place); }
+  // Places that nobody wants any more though they have neither landed nor failed, since this was
+  // asked last. They may be wanted again by now.
+  [[nodiscard]] std::vector<Place> TakeUnwanted() { return std::exchange(unwanted_, {}); }
 
   [[nodiscard]] std::optional<TimePoint> EarliestDeadline() const;
   // Answers the calls whose time is up; what still loads is joined as a transfer.
   void Expire(TimePoint now);
 
-  // Its calls that wait are answered with kCancelled. Gives a place a lease that it had.
+  // These three give a place for each lease that has ended by them. ------------------------------
+  // As ResidencyCalls::Cancel.
+  std::vector<Place> Cancel(SessionId id, CallId call);
+  // Its calls that wait are answered with kCancelled; all its leases end.
   std::vector<Place> EndSession(SessionId id);
-  // Calls that wait are answered with the error, transfers end with it; of one model, or of all.
-  // Leases stay.
-  void EndCalls(std::optional<ModelId> model, const Error& error);
+  // Calls that wait are answered with the error and give back what they have leased, transfers end
+  // with it; of one model, or of all. Other leases stay.
+  std::vector<Place> EndCalls(std::optional<ModelId> model, const Error& error);
 
   // Whether a session of the model is told of victims.
   [[nodiscard]] bool HasListener(ModelId model) const {
     return !listening_.empty() && listening_.contains(model);
   }
-  void TellVictims(ModelId model, const std::vector<Victim>& victims) const;
+  void TellVictims(ModelId model, const Victims& victims) const;
 
  private:
+  enum class WaitId : uint64_t {};  // of a call that waits; never reused
   struct LeaseRecord {
     Place place;
     Bytes charge;
+    WaitId acquire{};  // that had it and waited for others then
   };
   struct TransferRecord {
     TransferId number{};
     Bytes charge;
   };
+  struct Acquiring {
+    WaitingAcquire call;
+    std::vector<bool> settled;  // of call.loading
+    size_t unsettled = 0;
+  };
   struct WaitingLanded {
+    CallId call{};
     TransferId after{};
     TimePoint deadline;
     ResidencyCalls::Done<LandedTransfers> done;
@@ -126,26 +163,47 @@ class ResidencyBook {
     uint64_t next_transfer = 1;
     uint64_t last_ended = 0;                   // the highest number that has ended
     std::map<uint64_t, EndedTransfer> failed;  // by number; not asked about
-    std::list<WaitingAcquire> acquires;
-    std::list<WaitingLanded> landed;
+    std::map<WaitId, Acquiring> acquires;
+    std::map<WaitId, WaitingLanded> landed;
+  };
+  // Who wants a place: never nobody.
+  struct Waiter {
+    SessionId session{};
+    WaitId acquire{};
+    size_t loading = 0;  // index in its call
+  };
+  struct Interest {
+    std::vector<Waiter> waiters;
+    std::vector<SessionId> transfers;
   };
 
   [[nodiscard]] const Account& Of(SessionId id) const;
   [[nodiscard]] Account& Of(SessionId id);
-  static LandedTransfers Tell(Account& account, TransferId after);
+
+  // Transfers.
+  static LandedTransfers Tell(const Account& account, TransferId after);
   void EndTransfer(Account& account, const Place& place, const std::optional<Error>& failed);
   void AnswerLanded(Account& account);
-  // Takes out of the account the calls that `is` picks.
-  template <typename Call, typename Is>
-  std::list<Call> Take(std::list<Call>& calls, const Is& is);
-  void EndWaits(Account& account, const Error& error);
-  // Settles the loading keys of waiting calls that are for the place: `outcome` of each.
-  void Settle(Account& account, const Place& place,
-              const std::function<LeaseOutcome(const Loading&)>& outcome);
+
+  // What waits.
+  [[nodiscard]] Interest TakeInterest(const Place& place);
+  void DropTransfer(const Place& place, SessionId session);
+  void DropWaiter(const Place& place, WaitId acquire);
+  void ForgetIfUnwanted(std::unordered_map<Place, Interest>::iterator interest);
+  void Settle(const Waiter& waiter, LeaseOutcome outcome);
+  // Out of the account and of all that refers to it, uncharged; its leases stay.
+  Acquiring TakeAcquire(Account& account, WaitId id);
+  WaitingLanded TakeLanded(Account& account, WaitId id);
+  void FailAcquire(Account& account, WaitId id, const Error& error, std::vector<Place>& ended);
+  void FailWaits(Account& account, const Error& error, std::vector<Place>& ended);
+  void ExpireAcquire(Account& account, WaitId id);
 
   std::map<SessionId, Account> sessions_;
   std::map<ModelId, uint32_t> listening_;  // sessions with a listener; none is 0
-  size_t waiting_ = 0;                     // calls of all sessions
+  std::unordered_map<Place, Interest> wanted_;
+  std::vector<Place> unwanted_;                               // see TakeUnwanted
+  std::set<std::tuple<TimePoint, WaitId, SessionId>> waits_;  // calls of all sessions, by deadline
+  uint64_t last_wait_ = 0;
   uint64_t last_lease_ = 0;
 };
 

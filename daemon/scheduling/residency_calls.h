@@ -23,6 +23,9 @@ inline constexpr PoolId kDevicePool{1};
 
 enum class LeaseId : uint64_t {};     // never reused within a daemon's life
 enum class TransferId : uint64_t {};  // from 1 on, rising within a session
+// Names a call that may wait, so that it can be cancelled: chosen by who asks, distinct among the
+// calls of a session that wait. 0: nobody cancels it.
+enum class CallId : uint64_t {};
 
 // A slot whose bytes neither change nor move until the lease ends: by Release, with the session, or
 // with the daemon. `offset` counts from the start of the arena that the session's model has in the
@@ -77,11 +80,15 @@ struct RoutedExpert {
   uint32_t lane = 0;  // index of the lane that is planned for it now; 0 where none can compute it
 };
 
-// What a session is told without asking. Threads: the executor's; must not block.
+// Shared by all sessions that are told of them; immutable.
+using Victims = std::shared_ptr<const std::vector<Victim>>;
+
+// What a session is told without asking. Threads: the executor's; must not block, and leaves all
+// work but taking note to others.
 class ResidencyListener {
  public:
   virtual ~ResidencyListener() = default;
-  virtual void OnVictims(const std::vector<Victim>& victims) = 0;
+  virtual void OnVictims(const Victims& victims) = 0;  // one at least
   virtual void OnTransferEnded(const EndedTransfer& transfer) = 0;
 };
 
@@ -116,6 +123,7 @@ class ResidencyCalls {
 
   struct AcquireRequest {
     SessionId session{};
+    CallId call{};
     std::vector<ExpertKey> keys;
     std::optional<PoolId> pool{};       // none: RAM, else a device's
     std::chrono::microseconds wait{0};  // for experts that are loading
@@ -123,8 +131,19 @@ class ResidencyCalls {
   // One outcome a key, in order. A lease is no use of the expert. kExhausted, kQuota, with nothing
   // leased, when the call would exceed max_leased. Charges are whole slots.
   virtual void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) = 0;
-  // Gives how many were the session's and have ended.
-  virtual void Release(SessionId session, std::vector<LeaseId> leases, Done<uint32_t> done) = 0;
+
+  // Leases by their numbers; and all that the session has on the keys, in the pool or in any, but
+  // for those that are `kept`. Acquires that wait for one of the keys, or have leased one, fail
+  // with kCancelled, and give back what they have.
+  struct ReleaseRequest {
+    SessionId session{};
+    std::vector<LeaseId> leases;
+    std::vector<ExpertKey> keys = {};
+    std::optional<PoolId> pool = {};
+    std::vector<LeaseId> kept = {};
+  };
+  // Gives how many of these leases were the session's and have ended.
+  virtual void Release(ReleaseRequest request, Done<uint32_t> done) = 0;
 
   struct TransferRequest {
     SessionId session{};
@@ -135,14 +154,29 @@ class ResidencyCalls {
   // above max_leased, kQuarantined, or the device's loss are errors of that key alone.
   virtual void Transfer(TransferRequest request, Done<std::vector<TransferOutcome>> done) = 0;
 
+  struct LandedRequest {
+    SessionId session{};
+    CallId call{};
+    TransferId after{};
+    std::chrono::microseconds wait{0};
+  };
   // Answers as soon as a transfer with a number above `after` has ended, or after `wait`. Failures
   // are told until the session asks with an `after` at or above their number.
-  virtual void Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
-                      Done<LandedTransfers> done) = 0;
+  virtual void Landed(LandedRequest request, Done<LandedTransfers> done) = 0;
+
+  struct PoolRequest {
+    SessionId session{};
+    CallId call{};
+    PoolId pool{};
+  };
   // Device work on the pool that was submitted before the call has ended; at once for host memory.
-  virtual void Fence(SessionId session, PoolId pool, std::function<void(Status)> done) = 0;
+  virtual void Fence(PoolRequest request, std::function<void(Status)> done) = 0;
   // Copies back of victims that left the pool before the call have landed or been dropped.
-  virtual void Drain(SessionId session, PoolId pool, std::function<void(Status)> done) = 0;
+  virtual void Drain(PoolRequest request, std::function<void(Status)> done) = 0;
+
+  // A call that waits fails with kCancelled, now, and gives back what it has leased; one that has
+  // been answered, or that nobody knows, is none of its business.
+  virtual void Cancel(SessionId session, CallId call) = 0;
 
   // Each distinct expert, in order. Counts as an access; holds nothing.
   virtual void Route(SessionId session, LayerIndex layer, uint32_t rows,

@@ -63,16 +63,17 @@ void ResidencyDesk::Step(LoadedModel& model, const Place& place, const LedgerEve
 // ------------------------------------------------------------------------------------------------
 
 bool ResidencyDesk::HasRoom(const LoadedModel& model, const Place& place, Keeper keeper,
-                            const NewlyKept& newly) const {
+                            const Claims& claims) const {
   const auto kept = kept_.find(place);
   const bool is_kept = kept != kept_.end();
   // Its slot is held already; but a transfer's wave may be waiting yet.
   if (is_kept && (kept->second.leases > 0 || keeper == Keeper::kTransfer)) return true;
   const SizeClass size_class = ClassOf(model, place.key);
-  const auto others = std::ranges::count_if(newly, [&](const Place& each) {
-    return each.pool == place.pool && each != place && ClassOf(model, each.key) == size_class;
-  });
-  uint32_t wanted = static_cast<uint32_t>(others) + (is_kept ? 0 : 1);
+  uint32_t wanted = is_kept || claims.places.contains(place) ? 0 : 1;
+  if (const auto claimed = claims.counts.find({place.pool, size_class});
+      claimed != claims.counts.end()) {
+    wanted += claimed->second;
+  }
   if (place.pool != kRamPool) {
     return model.kept_in_vram[Raw(size_class)].kept + wanted <=
            model.vram->ledger(size_class).slot_count();
@@ -80,7 +81,7 @@ bool ResidencyDesk::HasRoom(const LoadedModel& model, const Place& place, Keeper
   // A transfer's wave waits for the calls before it. A lease does not, so it must leave them what
   // they wait for.
   if (keeper == Keeper::kLease) {
-    const uint32_t waiting = model.ledgers[Raw(size_class)]->LargestWaiting();
+    const uint32_t waiting = claims.waiting[Raw(size_class)];
     wanted += waiting - std::min(waiting, model.SlotsForCalls());
   }
   return wanted <= model.RamRoom(size_class);
@@ -117,7 +118,7 @@ void ResidencyDesk::Unkeep(LoadedModel& model, const Place& place, Keeper keeper
 
 // Where the key would be leased, and why it is not to be at this moment.
 ResidencyDesk::Chosen ResidencyDesk::Choose(const LoadedModel& model, const ExpertKey& key,
-                                            std::optional<PoolId> pool, NewlyKept& newly) const {
+                                            std::optional<PoolId> pool, Claims& claims) const {
   Place place{key, pool.value_or(kRamPool)};
   if (!pool && StateOf(model, place) == SlotState::kAbsent &&
       StateOf(model, {key, kDevicePool}) != SlotState::kAbsent) {
@@ -130,8 +131,10 @@ ResidencyDesk::Chosen ResidencyDesk::Choose(const LoadedModel& model, const Expe
   }
   const bool loading = state == SlotState::kLoading;
   const Keeper keeper = loading ? Keeper::kTransfer : Keeper::kLease;
-  if (!HasRoom(model, place, keeper, newly)) return {place, NotLeasedWhy::kNoRoom};
-  if (!IsKept(place)) newly.insert(place);
+  if (!HasRoom(model, place, keeper, claims)) return {place, NotLeasedWhy::kNoRoom};
+  if (!IsKept(place) && claims.places.insert(place).second) {
+    ++claims.counts[{place.pool, ClassOf(model, key)}];
+  }
   if (loading) return {place, NotLeasedWhy::kLoading};
   return {place, std::nullopt};
 }
@@ -145,20 +148,25 @@ void ResidencyDesk::Acquire(const ResidencyCalls::AcquireRequest& request,
   const bool may_wait = request.wait.count() > 0;
 
   std::vector<Chosen> chosen;
-  NewlyKept newly;
+  Claims claims;
+  for (size_t i = 0; i < model.ledgers.size(); ++i) {
+    claims.waiting[i] = model.ledgers[i]->LargestWaiting();
+  }
   Bytes charge;
   bool loads = false;
+  size_t may_join = book_.TransferRoom(session);
   for (const ExpertKey& key : request.keys) {
-    chosen.push_back(Choose(model, key, request.pool, newly));
+    chosen.push_back(Choose(model, key, request.pool, claims));
     const Chosen& each = chosen.back();
-    const bool loading = each.why == NotLeasedWhy::kLoading;
-    loads |= loading;
-    const bool charged =
-        !each.why || (loading && (may_wait || !book_.TransferTo(each.place, session)));
+    bool charged = !each.why;
+    if (each.why == NotLeasedWhy::kLoading) {
+      loads = true;
+      charged = may_wait || (!book_.TransferTo(each.place, session) && may_join > 0);
+      if (charged && !may_wait) --may_join;
+    }
     if (charged) charge += ChargeOf(model, key);
   }
   Status allowed = book_.CheckQuota(session, charge);
-  if (allowed && loads) allowed = book_.CheckTransfers(session);
   if (allowed && loads && may_wait) allowed = CheckWaiting(session);
   if (!allowed) return done(allowed.error());
 
@@ -171,17 +179,16 @@ void ResidencyDesk::Acquire(const ResidencyCalls::AcquireRequest& request,
       continue;
     }
     NotLeased refused{.why = *why};
-    if (why == NotLeasedWhy::kLoading) {
-      if (may_wait) {
-        call.loading.push_back({.index = i, .place = place, .charge = bytes});
-      } else {
-        refused.transfer = book_.Join(session, place, bytes);
-      }
+    if (why == NotLeasedWhy::kLoading && may_wait) {
+      call.loading.push_back({.index = i, .place = place, .charge = bytes});
       Ensure(model, place);
+    } else if (why == NotLeasedWhy::kLoading) {
+      refused.transfer = JoinIfRoom(*open, place);
     }
     call.outcomes.emplace_back(refused);
   }
   if (call.loading.empty()) return done(std::move(call.outcomes));
+  call.call = request.call;
   call.deadline = executor_.clock_.Now() + request.wait;
   call.done = done;
   book_.Wait(session, std::move(call));
@@ -207,38 +214,46 @@ SlotLease ResidencyDesk::Hold(LoadedModel& model, const Place& place) {
           .bytes = model.geometry->Find(place.key.layer)->record.bytes};
 }
 
-void ResidencyDesk::Unhold(const Place& place) {
-  LoadedModel& model = *executor_.models_.at(place.key.model);
-  Unkeep(model, place, Keeper::kLease);
-  Step(model, place, UnholdKey{.key = place.key, .tenure = Tenure::kHeld});
+void ResidencyDesk::Unhold(const std::vector<Place>& places) {
+  for (const Place& place : places) {
+    LoadedModel& model = *executor_.models_.at(place.key.model);
+    Unkeep(model, place, Keeper::kLease);
+    Step(model, place, UnholdKey{.key = place.key, .tenure = Tenure::kHeld});
+  }
 }
 
-void ResidencyDesk::Release(SessionId session, const std::vector<LeaseId>& leases,
+void ResidencyDesk::Release(const ResidencyCalls::ReleaseRequest& request,
                             const Done<uint32_t>& done) {
-  const Result<Open> open = Find(session);
+  const Result<Open> open = Find(request.session);
   if (!open) return done(open.error());
-  uint32_t released = 0;
-  for (const LeaseId lease : leases) {
-    const std::optional<Place> place = book_.EndLease(session, lease);
-    if (!place) continue;
-    Unhold(*place);
-    ++released;
+  std::vector<Place> ended;
+  for (const LeaseId lease : request.leases) {
+    if (const auto place = book_.EndLease(request.session, lease)) ended.push_back(*place);
+  }
+  auto released = static_cast<uint32_t>(ended.size());
+  Unhold(ended);
+  if (!request.keys.empty()) {
+    const ResidencyBook::EndedLeases on_keys = book_.EndLeasesOn(request);
+    released += on_keys.named;
+    Unhold(on_keys.places);
+    GiveUpUnwanted();
   }
   done(released);
 }
 
+void ResidencyDesk::Cancel(SessionId session, CallId call) {
+  Unhold(book_.Cancel(session, call));
+  GiveUpUnwanted();
+  FailFences([&](const Fenced& each) { return each.session == session && each.call == call; },
+             {ErrorCode::kCancelled, Reason::kCancelled, "the client has cancelled it"});
+}
+
 void ResidencyDesk::EndSession(SessionId session) {
   if (book_.Find(session) == nullptr) return;  // of the fast lane, which opens none here
-  for (const Place& place : book_.EndSession(session)) Unhold(place);
+  Unhold(book_.EndSession(session));
   GiveUpUnwanted();
-  for (auto it = fences_.begin(); it != fences_.end();) {
-    const auto next = std::next(it);
-    if (it->session == session) {
-      it->done(Error{ErrorCode::kCancelled, Reason::kCancelled, "the session has ended"});
-      fences_.erase(it);
-    }
-    it = next;
-  }
+  FailFences([&](const Fenced& each) { return each.session == session; },
+             {ErrorCode::kCancelled, Reason::kCancelled, "the session has ended"});
 }
 
 Status ResidencyDesk::CheckUnleased(const LoadedModel& model) const {
@@ -278,24 +293,20 @@ void ResidencyDesk::Settle() {
   if (!fences_.empty()) EndFences();
   if (const auto deadline = EarliestDeadline(); deadline && *deadline <= executor_.clock_.Now()) {
     book_.Expire(executor_.clock_.Now());
+    GiveUpUnwanted();
   }
   if (victims_.empty()) return;
-  for (const auto& [model, victims] : std::exchange(victims_, {})) {
-    book_.TellVictims(model, victims);
+  for (auto& [model, victims] : std::exchange(victims_, {})) {
+    book_.TellVictims(model, std::make_shared<const std::vector<Victim>>(std::move(victims)));
   }
 }
 
 void ResidencyDesk::EndCalls(std::optional<ModelId> model, const Error& error) {
-  book_.EndCalls(model, error);
+  Unhold(book_.EndCalls(model, error));
   GiveUpUnwanted();
-  for (Fenced& fenced : std::exchange(fences_, {})) {
-    const Session* const session = book_.Find(fenced.session);
-    if (model && session->model != *model) {
-      fences_.push_back(std::move(fenced));
-    } else {
-      fenced.done(error);
-    }
-  }
+  FailFences(
+      [&](const Fenced& each) { return !model || book_.Find(each.session)->model == *model; },
+      error);
 }
 
 }  // namespace moetier

@@ -1,9 +1,8 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_RESIDENCY_DESK_H_
 #define MOETIER_DAEMON_SCHEDULING_RESIDENCY_DESK_H_
 
-#include <chrono>
+#include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -48,13 +47,13 @@ class ResidencyDesk {
   void EndSession(SessionId session);
   void Acquire(const ResidencyCalls::AcquireRequest& request,
                const Done<std::vector<LeaseOutcome>>& done);
-  void Release(SessionId session, const std::vector<LeaseId>& leases, const Done<uint32_t>& done);
+  void Release(const ResidencyCalls::ReleaseRequest& request, const Done<uint32_t>& done);
   void Transfer(const ResidencyCalls::TransferRequest& request,
                 const Done<std::vector<TransferOutcome>>& done);
-  void Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
-              const Done<LandedTransfers>& done);
-  void Fence(SessionId session, PoolId pool, const std::function<void(Status)>& done);
-  void Drain(SessionId session, PoolId pool, const std::function<void(Status)>& done);
+  void Landed(const ResidencyCalls::LandedRequest& request, const Done<LandedTransfers>& done);
+  void Fence(const ResidencyCalls::PoolRequest& request, const std::function<void(Status)>& done);
+  void Drain(const ResidencyCalls::PoolRequest& request, const std::function<void(Status)>& done);
+  void Cancel(SessionId session, CallId call);
   void Route(SessionId session, LayerIndex layer, uint32_t rows,
              const std::vector<ExpertIndex>& experts, const Done<std::vector<RoutedExpert>>& done);
 
@@ -87,6 +86,7 @@ class ResidencyDesk {
     LoadedModel& model;
     std::optional<WaveId> in_ram = {};   // what is read, or is to be copied
     std::optional<WaveId> in_vram = {};  // what is copied
+    std::optional<uint64_t> turn = {};   // in to_copy_
   };
   struct ReadWave {
     WaveId wave{};
@@ -103,15 +103,30 @@ class ResidencyDesk {
     Place place;
     std::optional<NotLeasedWhy> why;  // none: it is leased
   };
+  // Slots that an Acquire would keep and nobody keeps yet.
+  struct Claims {
+    std::set<Place> places;
+    std::map<std::pair<PoolId, SizeClass>, uint32_t> counts;  // of the places
+    // Per size class in RAM: what the largest call that waits must get.
+    std::array<uint32_t, kMaxSizeClasses> waiting{};
+  };
+  // Those that wait for a place among a model's copies, by the order in which they came to RAM.
+  using CopyQueue = std::map<uint64_t, Place>;
   // Waits for the device's work up to here.
   struct Fenced {
     SessionId session{};
+    CallId call{};
     CopyId copies{};
     RunId runs{};
     enum class What : uint8_t { kAll, kWriteBacks } what = What::kAll;
     std::function<void(Status)> done;
   };
-  using NewlyKept = std::set<Place>;
+  // The oldest work of the device that is under way.
+  struct Oldest {
+    std::optional<CopyId> copy;
+    std::optional<CopyId> write_back;
+    std::optional<RunId> run;
+  };
 
   [[nodiscard]] bool HasEndedWaves() const { return !read_.empty() || !copied_.empty(); }
 
@@ -131,25 +146,29 @@ class ResidencyDesk {
 
   // Leases.
   [[nodiscard]] Chosen Choose(const LoadedModel& model, const ExpertKey& key,
-                              std::optional<PoolId> pool, NewlyKept& newly) const;
+                              std::optional<PoolId> pool, Claims& claims) const;
   SlotLease Hold(LoadedModel& model, const Place& place);
-  void Unhold(const Place& place);
-  // Whether the slots of `newly`, which nobody keeps yet, and one for the place would leave room.
+  void Unhold(const std::vector<Place>& places);
+  // Whether the claims on other places, and one on this, would leave room.
   [[nodiscard]] bool HasRoom(const LoadedModel& model, const Place& place, Keeper keeper,
-                             const NewlyKept& newly) const;
+                             const Claims& claims) const;
   [[nodiscard]] bool IsKept(const Place& place) const { return kept_.contains(place); }
   void Keep(LoadedModel& model, const Place& place, Keeper keeper);
   void Unkeep(LoadedModel& model, const Place& place, Keeper keeper);
 
   // Transfers.
   TransferOutcome TransferOne(const Open& open, const Place& place);
+  std::optional<TransferId> JoinIfRoom(const Open& open, const Place& place);
   [[nodiscard]] Status CheckTransfer(const Open& open, const Place& place) const;
   void Ensure(LoadedModel& model, const Place& place);
   void ReadToRam(UnderWay& transfer, const Place& place);
   void CopyToVram(UnderWay& transfer, const Place& place);
   void OnRead(const ReadWave& read);
   void OnCopied(WaveId wave, Copied copied);
+  void WaitToCopy(UnderWay& transfer, const Place& place);
+  void StopWaitingToCopy(UnderWay& transfer, const Place& place);
   void CopyWaiting();
+  void CopyNow(const Place& place);
   void FinishWell(const Place& place);
   void FinishFailed(const Place& place, const Error& error, NotLeasedWhy why);
   void GiveUp(const Place& place);
@@ -164,16 +183,19 @@ class ResidencyDesk {
                  std::vector<RoutedExpert>& routed) const;
 
   // Devices.
-  void Await(PoolId pool, Fenced fenced);
+  void Await(const ResidencyCalls::PoolRequest& request, Fenced fenced);
   void EndFences();
-  [[nodiscard]] bool IsPassed(const Fenced& fenced) const;
+  void FailFences(const std::function<bool(const Fenced&)>& is, const Error& error);
+  [[nodiscard]] Oldest OldestWork() const;
+  [[nodiscard]] static bool IsPassed(const Fenced& fenced, const Oldest& oldest);
 
   LayerExecutor& executor_;
   ResidencyBook book_;
   std::map<Place, Keepers> kept_;
   std::map<Place, UnderWay> transfers_;
-  std::unordered_map<WaveId, Place> waves_;  // of transfers_
-  std::deque<Place> to_copy_;                // in RAM; wait for a place among the copies
+  std::unordered_map<WaveId, Place> waves_;                     // of transfers_
+  std::map<std::pair<ModelId, SizeClass>, CopyQueue> to_copy_;  // none is empty
+  uint64_t next_turn_ = 0;
   std::vector<ReadWave> read_;
   std::vector<std::pair<WaveId, Copied>> copied_;
   std::list<Fenced> fences_;

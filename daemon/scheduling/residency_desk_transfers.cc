@@ -56,6 +56,15 @@ TransferOutcome ResidencyDesk::TransferOne(const Open& open, const Place& place)
   return number;
 }
 
+// What is loading has a transfer of the session's, if it may have one more.
+std::optional<TransferId> ResidencyDesk::JoinIfRoom(const Open& open, const Place& place) {
+  const SessionId session = open.session.id;
+  if (!book_.TransferTo(place, session) && book_.TransferRoom(session) == 0) return std::nullopt;
+  const TransferId number = book_.Join(session, place, ChargeOf(open.model, place.key));
+  Ensure(open.model, place);
+  return number;
+}
+
 Status ResidencyDesk::CheckDevice(const LoadedModel& model) const {
   if (executor_.device_lost_) {
     return Error{ErrorCode::kUnavailable, Reason::kUnspecified, executor_.device_lost_->message};
@@ -135,27 +144,49 @@ void ResidencyDesk::OnRead(const ReadWave& read) {
   const Place place = found->second;
   if (read.failed) return FinishFailed(place, *read.failed, NotLeasedWhy::kQuarantined);
   if (place.pool == kRamPool) return FinishWell(place);
-  to_copy_.push_back(place);
+  UnderWay& transfer = transfers_.at(place);
+  // What is being copied already, or is there, needs no place among the copies.
+  if (CheckDevice(transfer.model) && StateOf(transfer.model, place) != SlotState::kAbsent) {
+    return CopyToVram(transfer, place);
+  }
+  WaitToCopy(transfer, place);
 }
 
-// In the order in which they came to RAM, as far as the device takes copies.
+void ResidencyDesk::WaitToCopy(UnderWay& transfer, const Place& place) {
+  transfer.turn = next_turn_++;
+  to_copy_[{place.key.model, ClassOf(transfer.model, place.key)}].emplace(*transfer.turn, place);
+}
+
+void ResidencyDesk::StopWaitingToCopy(UnderWay& transfer, const Place& place) {
+  if (!transfer.turn) return;
+  const auto queue = to_copy_.find({place.key.model, ClassOf(transfer.model, place.key)});
+  queue->second.erase(*std::exchange(transfer.turn, std::nullopt));
+  if (queue->second.empty()) to_copy_.erase(queue);
+}
+
+// In the order in which they came to RAM, as far as the device takes copies: where the first of a
+// size class may not enter, no other may. It will, since its slot is kept from leases.
 void ResidencyDesk::CopyWaiting() {
-  for (const Place& place : std::exchange(to_copy_, {})) {
-    UnderWay& transfer = transfers_.at(place);
-    if (Status status = CheckDevice(transfer.model); !status) {
-      FinishFailed(place, status.error(), NotLeasedWhy::kAbsent);
-      continue;
-    }
-    const SizeClass size_class = ClassOf(transfer.model, place.key);
-    const VramPool& vram = *transfer.model.vram;
-    const bool may = vram.ledger(size_class).StateOf(place.key) != SlotState::kAbsent ||
-                     vram.MayEnter(size_class, place.key);
-    if (may) {
-      CopyToVram(transfer, place);
-    } else {
-      to_copy_.push_back(place);
+  std::vector<std::pair<ModelId, SizeClass>> queues;
+  for (const auto& [of, queue] : to_copy_) queues.push_back(of);
+  for (const auto& of : queues) {
+    for (auto queue = to_copy_.find(of); queue != to_copy_.end(); queue = to_copy_.find(of)) {
+      const Place place = queue->second.begin()->second;
+      const LoadedModel& model = transfers_.at(place).model;
+      const bool may_end = !CheckDevice(model) || StateOf(model, place) != SlotState::kAbsent;
+      if (!may_end && !model.vram->MayEnter(of.second, place.key)) break;
+      CopyNow(place);
     }
   }
+}
+
+void ResidencyDesk::CopyNow(const Place& place) {
+  UnderWay& transfer = transfers_.at(place);
+  if (const Status device = CheckDevice(transfer.model); !device) {
+    return FinishFailed(place, device.error(), NotLeasedWhy::kAbsent);
+  }
+  StopWaitingToCopy(transfer, place);
+  CopyToVram(transfer, place);
 }
 
 void ResidencyDesk::OnCopied(WaveId wave, Copied copied) {
@@ -185,11 +216,11 @@ void ResidencyDesk::FinishFailed(const Place& place, const Error& error, NotLeas
 
 // Gives back what the transfer holds, and cancels what is under way for it alone.
 void ResidencyDesk::GiveUp(const Place& place) {
-  const auto node = transfers_.extract(place);
-  const UnderWay& transfer = node.mapped();
+  auto node = transfers_.extract(place);
+  UnderWay& transfer = node.mapped();
   LoadedModel& model = transfer.model;
   Unkeep(model, place, Keeper::kTransfer);
-  std::erase(to_copy_, place);
+  StopWaitingToCopy(transfer, place);
   if (transfer.in_vram) {
     waves_.erase(*transfer.in_vram);
     executor_.ReleaseVramWave(*transfer.in_vram);
@@ -202,66 +233,18 @@ void ResidencyDesk::GiveUp(const Place& place) {
 }
 
 void ResidencyDesk::GiveUpUnwanted() {
-  std::vector<Place> unwanted;
-  for (const auto& [place, transfer] : transfers_) {
-    if (!book_.IsWanted(place)) unwanted.push_back(place);
+  for (const Place& place : book_.TakeUnwanted()) {
+    if (transfers_.contains(place) && !book_.IsWanted(place)) GiveUp(place);
   }
-  for (const Place& place : unwanted) GiveUp(place);
 }
 
-void ResidencyDesk::Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
+void ResidencyDesk::Landed(const ResidencyCalls::LandedRequest& request,
                            const Done<LandedTransfers>& done) {
-  const Result<Open> open = Find(session);
+  const Result<Open> open = Find(request.session);
   if (!open) return done(open.error());
-  if (wait.count() == 0) return book_.Landed(session, after, std::nullopt, done);
-  if (const Status allowed = CheckWaiting(session); !allowed) return done(allowed.error());
-  book_.Landed(session, after, executor_.clock_.Now() + wait, done);
-}
-
-// The device's work
-// ------------------------------------------------------------------------------------------------
-
-void ResidencyDesk::Fence(SessionId session, PoolId pool, const std::function<void(Status)>& done) {
-  Await(pool, {.session = session, .what = Fenced::What::kAll, .done = done});
-}
-
-void ResidencyDesk::Drain(SessionId session, PoolId pool, const std::function<void(Status)>& done) {
-  Await(pool, {.session = session, .what = Fenced::What::kWriteBacks, .done = done});
-}
-
-void ResidencyDesk::Await(PoolId pool, Fenced fenced) {
-  const Result<Open> open = Find(fenced.session);
-  if (!open) return fenced.done(open.error());
-  fenced.copies = CopyId{executor_.next_copy_};
-  fenced.runs = RunId{executor_.next_run_};
-  if (pool == kRamPool || IsPassed(fenced)) return fenced.done(Ok{});
-  if (const Status allowed = CheckWaiting(fenced.session); !allowed) {
-    return fenced.done(allowed.error());
-  }
-  fences_.push_back(std::move(fenced));
-}
-
-bool ResidencyDesk::IsPassed(const Fenced& fenced) const {
-  const bool all = fenced.what == Fenced::What::kAll;
-  const bool copies = std::ranges::any_of(executor_.copies_, [&](const auto& entry) {
-    return entry.first < fenced.copies &&
-           (all || entry.second.way == LayerExecutor::CopyWay::kBackToRam);
-  });
-  const bool runs = all && std::ranges::any_of(executor_.runs_, [&](const auto& entry) {
-                      return entry.first < fenced.runs;
-                    });
-  return !copies && !runs;
-}
-
-void ResidencyDesk::EndFences() {
-  for (auto it = fences_.begin(); it != fences_.end();) {
-    const auto next = std::next(it);
-    if (IsPassed(*it)) {
-      it->done(Ok{});
-      fences_.erase(it);
-    }
-    it = next;
-  }
+  if (request.wait.count() == 0) return book_.Landed(request, std::nullopt, done);
+  if (const Status allowed = CheckWaiting(request.session); !allowed) return done(allowed.error());
+  book_.Landed(request, executor_.clock_.Now() + request.wait, done);
 }
 
 }  // namespace moetier

@@ -27,12 +27,9 @@ void SessionResidency::Acquire(AcquireRequest request, Done<std::vector<LeaseOut
   if (!sent) done(Stopped());
 }
 
-void SessionResidency::Release(SessionId session, std::vector<LeaseId> leases,
-                               Done<uint32_t> done) {
-  const bool sent =
-      executor_.AtDesk([session, leases = std::move(leases), done](ResidencyDesk& desk) {
-        desk.Release(session, leases, done);
-      });
+void SessionResidency::Release(ReleaseRequest request, Done<uint32_t> done) {
+  const bool sent = executor_.AtDesk(
+      [request = std::move(request), done](ResidencyDesk& desk) { desk.Release(request, done); });
   if (!sent) done(Stopped());
 }
 
@@ -42,21 +39,24 @@ void SessionResidency::Transfer(TransferRequest request, Done<std::vector<Transf
   if (!sent) done(Stopped());
 }
 
-void SessionResidency::Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
-                              Done<LandedTransfers> done) {
-  const bool sent =
-      executor_.AtDesk([=](ResidencyDesk& desk) { desk.Landed(session, after, wait, done); });
+void SessionResidency::Landed(LandedRequest request, Done<LandedTransfers> done) {
+  const bool sent = executor_.AtDesk([=](ResidencyDesk& desk) { desk.Landed(request, done); });
   if (!sent) done(Stopped());
 }
 
-void SessionResidency::Fence(SessionId session, PoolId pool, std::function<void(Status)> done) {
-  const bool sent = executor_.AtDesk([=](ResidencyDesk& desk) { desk.Fence(session, pool, done); });
+void SessionResidency::Fence(PoolRequest request, std::function<void(Status)> done) {
+  const bool sent = executor_.AtDesk([=](ResidencyDesk& desk) { desk.Fence(request, done); });
   if (!sent) done(Stopped());
 }
 
-void SessionResidency::Drain(SessionId session, PoolId pool, std::function<void(Status)> done) {
-  const bool sent = executor_.AtDesk([=](ResidencyDesk& desk) { desk.Drain(session, pool, done); });
+void SessionResidency::Drain(PoolRequest request, std::function<void(Status)> done) {
+  const bool sent = executor_.AtDesk([=](ResidencyDesk& desk) { desk.Drain(request, done); });
   if (!sent) done(Stopped());
+}
+
+// An executor that has stopped has answered all that waited.
+void SessionResidency::Cancel(SessionId session, CallId call) {
+  executor_.AtDesk([=](ResidencyDesk& desk) { desk.Cancel(session, call); });
 }
 
 void SessionResidency::Route(SessionId session, LayerIndex layer, uint32_t rows,

@@ -19,12 +19,12 @@ class SessionResidency final : public ResidencyCalls {
   [[nodiscard]] Bytes LeasableBytes(ModelId model) const override;
   void OpenSession(const Session& session) override;
   void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) override;
-  void Release(SessionId session, std::vector<LeaseId> leases, Done<uint32_t> done) override;
+  void Release(ReleaseRequest request, Done<uint32_t> done) override;
   void Transfer(TransferRequest request, Done<std::vector<TransferOutcome>> done) override;
-  void Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
-              Done<LandedTransfers> done) override;
-  void Fence(SessionId session, PoolId pool, std::function<void(Status)> done) override;
-  void Drain(SessionId session, PoolId pool, std::function<void(Status)> done) override;
+  void Landed(LandedRequest request, Done<LandedTransfers> done) override;
+  void Fence(PoolRequest request, std::function<void(Status)> done) override;
+  void Drain(PoolRequest request, std::function<void(Status)> done) override;
+  void Cancel(SessionId session, CallId call) override;
   void Route(SessionId session, LayerIndex layer, uint32_t rows, std::vector<ExpertIndex> experts,
              Done<std::vector<RoutedExpert>> done) override;
   Result<SharedArena> OpenArena(ModelId model, PoolId pool) override;

@@ -62,11 +62,12 @@ int main() {
   Bench bench;
   fmt::print("of {} keys, on the executor's thread:\n", bench.keys.size());
   ResidencyClient fills = bench.Open(1);
-  bench.Print("a Fill of absent experts", [&] { (void)fills.Transfer(bench.keys, kRamPool).get(); });
+  bench.Print("a Fill of absent experts",
+              [&] { (void)fills.Transfer(bench.keys, kRamPool).get(); });
   ResidencyClient joins = bench.Open(2);
-  bench.Print("an Acquire of what is being read",
-              [&] { (void)joins.Acquire(bench.keys).get(); });
-  bench.Print("Landed, with all of them under way", [&] { (void)fills.Landed(TransferId{0}).get(); });
+  bench.Print("an Acquire of what is being read", [&] { (void)joins.Acquire(bench.keys).get(); });
+  bench.Print("Landed, with all of them under way",
+              [&] { (void)fills.Landed(TransferId{0}).get(); });
   ResidencyClient waits = bench.Open(3);
   std::vector<ResidencyClient::Later<std::vector<LeaseOutcome>>> answers;
   bench.Print(fmt::format("{} Acquires that wait for them", kWaiting), [&] {
@@ -82,10 +83,12 @@ int main() {
     bench.reader.CompleteAll();
     for (auto& answer : answers) (void)answer.get();
   });
-  bench.Print("the end of the session that leases them", [&] { bench.executor.EndSession(waits.id); });
+  bench.Print("the end of the session that leases them",
+              [&] { bench.executor.EndSession(waits.id); });
   std::vector<LeaseId> leases;
   bench.Print("an Acquire of resident experts", [&] {
-    for (const LeaseOutcome& outcome : fills.Acquire(bench.keys).get().value()) {
+    const auto outcomes = fills.Acquire(bench.keys).get();
+    for (const LeaseOutcome& outcome : outcomes.value()) {
       leases.push_back(std::get<SlotLease>(outcome).lease);
     }
   });

@@ -75,12 +75,14 @@ void Run(size_t listeners) {
   RpcFixture fixture(options);
   std::vector<std::unique_ptr<Listening>> sessions;
   for (size_t i = 0; i < listeners; ++i) sessions.push_back(std::make_unique<Listening>(fixture));
-  const std::vector<Victim> victims(kVictims, Victim{.key = {}, .pool = PoolId{0}, .generation = 1});
+  const Victim victim{.key = {}, .pool = PoolId{0}, .generation = 1};
+  const auto victims = std::make_shared<const std::vector<Victim>>(kVictims, victim);
+  const auto one = std::make_shared<const std::vector<Victim>>(1, victim);
   Measure("4096 victims", listeners, [&] {
     for (const auto& session : sessions) session->listener->OnVictims(victims);
   });
   Measure("1 victim", listeners, [&] {
-    for (const auto& session : sessions) session->listener->OnVictims({victims.front()});
+    for (const auto& session : sessions) session->listener->OnVictims(one);
   });
   const EndedTransfer ended{.transfer = TransferId{1}, .key = {}, .failed = std::nullopt};
   Measure("4096 ended transfers", listeners, [&] {

@@ -25,8 +25,8 @@ std::string Text(const std::vector<ExpertKey>& keys) {
 }  // namespace
 
 template <typename T>
-void FakeResidency::Answer(SessionId session, std::string what, const Result<T>& answer,
-                           Done<T> done) {
+void FakeResidency::Answer(SessionId session, CallId call, std::string what,
+                           const Result<T>& answer, Done<T> done) {
   bool open = false;
   {
     const MutexLock lock(mu_);
@@ -34,7 +34,7 @@ void FakeResidency::Answer(SessionId session, std::string what, const Result<T>&
     open = sessions_.contains(session);
     changed_.notify_all();
     if (open && hold_) {
-      held_.push_back({session, [answer, done = std::move(done)](const Status& status) {
+      held_.push_back({session, call, [answer, done = std::move(done)](const Status& status) {
                          done(status ? answer : Result<T>(status.error()));
                        }});
       return;
@@ -70,6 +70,22 @@ void FakeResidency::AnswerHeld() {
   for (const Held& call : held) call.finish(Ok{});
 }
 
+void FakeResidency::IgnoreCancels() {
+  const MutexLock lock(mu_);
+  ignore_cancels_ = true;
+}
+
+void FakeResidency::Cancel(SessionId session, CallId call) {
+  {
+    const MutexLock lock(mu_);
+    calls_.push_back("cancel");
+    changed_.notify_all();
+    if (ignore_cancels_) return;
+  }
+  FailHeld([&](const Held& held) { return held.session == session && held.call == call; },
+           {ErrorCode::kCancelled, Reason::kCancelled, "cancelled"});
+}
+
 std::vector<std::string> FakeResidency::calls() const {
   const MutexLock lock(mu_);
   return calls_;
@@ -85,12 +101,13 @@ ResidencyCalls::Session FakeResidency::OpenedSession(SessionId session) const {
   return sessions_.at(session);
 }
 
-void FakeResidency::FailHeld(const std::function<bool(SessionId)>& concerned, const Error& error) {
+void FakeResidency::FailHeld(const std::function<bool(const Held&)>& concerned,
+                             const Error& error) {
   std::deque<Held> failed;
   {
     const MutexLock lock(mu_);
     std::deque<Held> kept;
-    for (Held& call : held_) (concerned(call.session) ? failed : kept).push_back(std::move(call));
+    for (Held& call : held_) (concerned(call) ? failed : kept).push_back(std::move(call));
     held_ = std::move(kept);
   }
   for (const Held& call : failed) call.finish(error);
@@ -101,11 +118,12 @@ void FakeResidency::EndSession(SessionId session) {
     const MutexLock lock(mu_);
     sessions_.erase(session);
   }
-  FailHeld([session](SessionId of) { return of == session; }, UnknownSession(session));
+  FailHeld([session](const Held& held) { return held.session == session; },
+           UnknownSession(session));
 }
 
 void FakeResidency::DrainAll() {
-  FailHeld([](SessionId) { return true; },
+  FailHeld([](const Held&) { return true; },
            {ErrorCode::kUnavailable, Reason::kDraining, "draining"});
 }
 
@@ -118,41 +136,48 @@ void FakeResidency::OpenSession(const Session& session) {
 
 void FakeResidency::Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) {
   const std::string pool = request.pool ? fmt::format(" pool {}", Raw(*request.pool)) : "";
-  Answer(request.session,
+  Answer(request.session, request.call,
          fmt::format("acquire{}{} wait {} us", Text(request.keys), pool, request.wait.count()),
          answers.leases, std::move(done));
 }
 
-void FakeResidency::Release(SessionId session, std::vector<LeaseId> leases, Done<uint32_t> done) {
+void FakeResidency::Release(ReleaseRequest request, Done<uint32_t> done) {
   std::string what = "release";
-  for (const LeaseId lease : leases) what += fmt::format(" {}", Raw(lease));
-  Answer(session, std::move(what), answers.released, std::move(done));
+  for (const LeaseId lease : request.leases) what += fmt::format(" {}", Raw(lease));
+  if (!request.keys.empty()) what += " keys" + Text(request.keys);
+  if (request.pool) what += fmt::format(" pool {}", Raw(*request.pool));
+  if (!request.kept.empty()) what += " kept";
+  for (const LeaseId lease : request.kept) what += fmt::format(" {}", Raw(lease));
+  Answer(request.session, CallId{}, std::move(what), answers.released, std::move(done));
 }
 
 void FakeResidency::Transfer(TransferRequest request, Done<std::vector<TransferOutcome>> done) {
-  Answer(request.session, fmt::format("transfer{} to {}", Text(request.keys), Raw(request.to)),
-         answers.transfers, std::move(done));
+  Answer(request.session, CallId{},
+         fmt::format("transfer{} to {}", Text(request.keys), Raw(request.to)), answers.transfers,
+         std::move(done));
 }
 
-void FakeResidency::Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
-                           Done<LandedTransfers> done) {
-  Answer(session, fmt::format("landed after {} wait {} us", Raw(after), wait.count()),
+void FakeResidency::Landed(LandedRequest request, Done<LandedTransfers> done) {
+  Answer(request.session, request.call,
+         fmt::format("landed after {} wait {} us", Raw(request.after), request.wait.count()),
          answers.landed, std::move(done));
 }
 
-void FakeResidency::Fence(SessionId session, PoolId pool, std::function<void(Status)> done) {
-  Answer<Ok>(session, fmt::format("fence {}", Raw(pool)), answers.pool, std::move(done));
+void FakeResidency::Fence(PoolRequest request, std::function<void(Status)> done) {
+  Answer<Ok>(request.session, request.call, fmt::format("fence {}", Raw(request.pool)),
+             answers.pool, std::move(done));
 }
 
-void FakeResidency::Drain(SessionId session, PoolId pool, std::function<void(Status)> done) {
-  Answer<Ok>(session, fmt::format("drain {}", Raw(pool)), answers.pool, std::move(done));
+void FakeResidency::Drain(PoolRequest request, std::function<void(Status)> done) {
+  Answer<Ok>(request.session, request.call, fmt::format("drain {}", Raw(request.pool)),
+             answers.pool, std::move(done));
 }
 
 void FakeResidency::Route(SessionId session, LayerIndex layer, uint32_t rows,
                           std::vector<ExpertIndex> experts, Done<std::vector<RoutedExpert>> done) {
   std::string what = fmt::format("route blk.{} rows {}:", Raw(layer), rows);
   for (const ExpertIndex expert : experts) what += fmt::format(" {}", Raw(expert));
-  Answer(session, std::move(what), answers.routed, std::move(done));
+  Answer(session, CallId{}, std::move(what), answers.routed, std::move(done));
 }
 
 Result<ResidencyCalls::SharedArena> FakeResidency::OpenArena(ModelId /*model*/, PoolId /*pool*/) {

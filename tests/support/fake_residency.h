@@ -32,7 +32,8 @@ class FakeResidency final : public ResidencyCalls {
   Answers answers;   // set before the calls
   void HoldCalls();  // from now on, calls wait
   bool WaitForHeld(size_t count);
-  void AnswerHeld();  // those held now
+  void AnswerHeld();     // those held now
+  void IgnoreCancels();  // a core that had answered just before
   // What was asked, in order: "acquire 3.1 3.2 pool 0 wait 500 us".
   [[nodiscard]] std::vector<std::string> calls() const;
   bool WaitForCalls(size_t count);
@@ -46,12 +47,12 @@ class FakeResidency final : public ResidencyCalls {
   [[nodiscard]] Bytes LeasableBytes(ModelId model) const override;
   void OpenSession(const Session& session) override;
   void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) override;
-  void Release(SessionId session, std::vector<LeaseId> leases, Done<uint32_t> done) override;
+  void Release(ReleaseRequest request, Done<uint32_t> done) override;
   void Transfer(TransferRequest request, Done<std::vector<TransferOutcome>> done) override;
-  void Landed(SessionId session, TransferId after, std::chrono::microseconds wait,
-              Done<LandedTransfers> done) override;
-  void Fence(SessionId session, PoolId pool, std::function<void(Status)> done) override;
-  void Drain(SessionId session, PoolId pool, std::function<void(Status)> done) override;
+  void Landed(LandedRequest request, Done<LandedTransfers> done) override;
+  void Fence(PoolRequest request, std::function<void(Status)> done) override;
+  void Drain(PoolRequest request, std::function<void(Status)> done) override;
+  void Cancel(SessionId session, CallId call) override;  // told as "cancel"
   void Route(SessionId session, LayerIndex layer, uint32_t rows, std::vector<ExpertIndex> experts,
              Done<std::vector<RoutedExpert>> done) override;
   Result<SharedArena> OpenArena(ModelId model, PoolId pool) override;
@@ -59,17 +60,20 @@ class FakeResidency final : public ResidencyCalls {
  private:
   struct Held {
     SessionId session{};
+    CallId call{};
     std::function<void(const Status&)> finish;  // with the answer, or with the error
   };
 
   template <typename T>
-  void Answer(SessionId session, std::string what, const Result<T>& answer, Done<T> done);
-  void FailHeld(const std::function<bool(SessionId)>& concerned, const Error& error);
+  void Answer(SessionId session, CallId call, std::string what, const Result<T>& answer,
+              Done<T> done);
+  void FailHeld(const std::function<bool(const Held&)>& concerned, const Error& error);
   bool WaitUntil(const std::function<bool()>& reached) REQUIRES(mu_);
 
   mutable Mutex mu_;
   ConditionVariable changed_;
   bool hold_ GUARDED_BY(mu_) = false;
+  bool ignore_cancels_ GUARDED_BY(mu_) = false;
   std::deque<Held> held_ GUARDED_BY(mu_);
   std::vector<std::string> calls_ GUARDED_BY(mu_);
   std::map<SessionId, Session> sessions_ GUARDED_BY(mu_);

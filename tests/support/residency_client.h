@@ -14,9 +14,9 @@ namespace moetier::testing {
 // Keeps what a session is told. Threads: any.
 class HeardResidency final : public ResidencyListener {
  public:
-  void OnVictims(const std::vector<Victim>& victims) override {
+  void OnVictims(const Victims& victims) override {
     MutexLock lock(mu_);
-    victims_.insert(victims_.end(), victims.begin(), victims.end());
+    victims_.insert(victims_.end(), victims->begin(), victims->end());
   }
   void OnTransferEnded(const EndedTransfer& transfer) override {
     MutexLock lock(mu_);
@@ -50,10 +50,12 @@ class ResidencyClient {
   }
 
   Later<std::vector<LeaseOutcome>> Acquire(std::vector<ExpertKey> keys,
-                                           std::optional<PoolId> pool = {}, Micros wait = {}) {
+                                           std::optional<PoolId> pool = {}, Micros wait = {},
+                                           CallId call = {}) {
     return Ask<std::vector<LeaseOutcome>>([&](auto done) {
-      calls_.Acquire({.session = id, .keys = std::move(keys), .pool = pool, .wait = wait},
-                     std::move(done));
+      calls_.Acquire(
+          {.session = id, .call = call, .keys = std::move(keys), .pool = pool, .wait = wait},
+          std::move(done));
     });
   }
   // The first key's lease; it must be granted.
@@ -65,9 +67,22 @@ class ResidencyClient {
     return std::get<NotLeased>(Acquire({key}, pool, wait).get().value().at(0));
   }
   Later<uint32_t> Release(std::vector<LeaseId> leases) {
-    return Ask<uint32_t>(
-        [&](auto done) { calls_.Release(id, std::move(leases), std::move(done)); });
+    return Ask<uint32_t>([&](auto done) {
+      calls_.Release({.session = id, .leases = std::move(leases)}, std::move(done));
+    });
   }
+  Later<uint32_t> ReleaseKeys(std::vector<ExpertKey> keys, std::optional<PoolId> pool = {},
+                              std::vector<LeaseId> kept = {}) {
+    return Ask<uint32_t>([&](auto done) {
+      calls_.Release({.session = id,
+                      .leases = {},
+                      .keys = std::move(keys),
+                      .pool = pool,
+                      .kept = std::move(kept)},
+                     std::move(done));
+    });
+  }
+  void Cancel(CallId call) { calls_.Cancel(id, call); }
   Later<std::vector<TransferOutcome>> Transfer(std::vector<ExpertKey> keys, PoolId to) {
     return Ask<std::vector<TransferOutcome>>([&](auto done) {
       calls_.Transfer({.session = id, .keys = std::move(keys), .to = to}, std::move(done));
@@ -76,9 +91,10 @@ class ResidencyClient {
   TransferOutcome TransferOne(const ExpertKey& key, PoolId to) {
     return Transfer({key}, to).get().value().at(0);
   }
-  Later<LandedTransfers> Landed(TransferId after, Micros wait = {}) {
-    return Ask<LandedTransfers>(
-        [&](auto done) { calls_.Landed(id, after, wait, std::move(done)); });
+  Later<LandedTransfers> Landed(TransferId after, Micros wait = {}, CallId call = {}) {
+    return Ask<LandedTransfers>([&](auto done) {
+      calls_.Landed({.session = id, .call = call, .after = after, .wait = wait}, std::move(done));
+    });
   }
   // Waits until every transfer up to `last` has ended.
   LandedTransfers AwaitTransfer(TransferId last) {
@@ -88,11 +104,15 @@ class ResidencyClient {
     }
     return landed;
   }
-  Later<Ok> Fence(PoolId pool) {
-    return Ask<Ok>([&](auto done) { calls_.Fence(id, pool, std::move(done)); });
+  Later<Ok> Fence(PoolId pool, CallId call = {}) {
+    return Ask<Ok>([&](auto done) {
+      calls_.Fence({.session = id, .call = call, .pool = pool}, std::move(done));
+    });
   }
   Later<Ok> Drain(PoolId pool) {
-    return Ask<Ok>([&](auto done) { calls_.Drain(id, pool, std::move(done)); });
+    return Ask<Ok>([&](auto done) {
+      calls_.Drain({.session = id, .call = {}, .pool = pool}, std::move(done));
+    });
   }
   Later<std::vector<RoutedExpert>> Route(LayerIndex layer, uint32_t rows,
                                          std::vector<ExpertIndex> experts) {

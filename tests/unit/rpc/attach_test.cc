@@ -177,7 +177,8 @@ TEST_CASE("Attach: victims and ended transfers go to those who asked for them", 
   const auto listener = listener_of(client);
   REQUIRE(listener != nullptr);
   const ExpertKey key{ModelId{1}, LayerIndex{3}, ExpertIndex{2}};
-  listener->OnVictims({{.key = key, .pool = PoolId{0}, .generation = 4}});
+  listener->OnVictims(std::make_shared<const std::vector<Victim>>(
+      1, Victim{.key = key, .pool = PoolId{0}, .generation = 4}));
   listener->OnTransferEnded({.transfer = TransferId{6}, .key = key, .failed = std::nullopt});
   v1::SessionEvent event;
   REQUIRE(client.NextEvent(event));
@@ -196,7 +197,8 @@ TEST_CASE("Attach: only the kinds of events that were asked for come", "[rpc]") 
   const auto listener =
       fixture.core.residency().OpenedSession(SessionId{client.grant().session()}).listener.lock();
   REQUIRE(listener != nullptr);
-  listener->OnVictims({{.key = {}, .pool = PoolId{0}, .generation = 4}});
+  listener->OnVictims(std::make_shared<const std::vector<Victim>>(
+      1, Victim{.key = {}, .pool = PoolId{0}, .generation = 4}));
   listener->OnTransferEnded({.transfer = TransferId{6}, .key = {}, .failed = std::nullopt});
   v1::SessionEvent event;
   REQUIRE(client.NextEvent(event));
@@ -214,7 +216,8 @@ TEST_CASE(
   const auto listener =
       fixture.core.residency().OpenedSession(SessionId{client.grant().session()}).listener.lock();
   REQUIRE(listener != nullptr);
-  const std::vector<Victim> batch(256, Victim{.key = {}, .pool = PoolId{0}, .generation = 1});
+  const auto batch = std::make_shared<const std::vector<Victim>>(
+      256, Victim{.key = {}, .pool = PoolId{0}, .generation = 1});
   for (int i = 0; i < 100; ++i) listener->OnVictims(batch);  // 25 600, unread
   int read = 0;
   v1::SessionEvent event;

@@ -27,14 +27,14 @@ struct Desk {
   }
   void Wait(SessionId session, uint16_t expert, TimePoint deadline = kBegin + kLater) {
     ResidencyBook::WaitingAcquire call;
-    call.outcomes.resize(1);
+    call.outcomes = {NotLeased{}};
     call.loading.push_back({.index = 0, .place = InRam(expert), .charge = 4_B});
     call.deadline = deadline;
     call.done = [this](Result<Outcomes> result) { acquired.push_back(std::move(result)); };
     book.Wait(session, std::move(call));
   }
   void AskLanded(SessionId session, uint64_t after, std::optional<TimePoint> deadline) {
-    book.Landed(session, TransferId{after}, deadline,
+    book.Landed({.session = session, .after = TransferId{after}}, deadline,
                 [this](Result<LandedTransfers> result) { landed.push_back(std::move(result)); });
   }
   void Land(uint16_t expert) {
@@ -249,11 +249,95 @@ TEST_CASE("ResidencyBook: calls that wait and transfers that are not asked about
   CHECK(desk.book.CheckTransfers(kTwo));
 }
 
+TEST_CASE("ResidencyBook: failures that nobody has asked about leave room for no more",
+          "[scheduling]") {
+  Desk desk;
+  desk.book.Join(kTwo, InRam(0), 1_B);  // stays under way
+  CHECK(desk.book.TransferRoom(kTwo) == ResidencyBook::kMaxTransfersTold - 1);
+  for (size_t i = 1; i < ResidencyBook::kMaxTransfersTold; ++i) {
+    desk.book.Join(kTwo, InRam(1), 1_B);
+    desk.Fail(1);
+  }
+  desk.Land(0);  // numbers would begin anew, but for the failures
+  CHECK(desk.book.TransferRoom(kTwo) == 1);
+  desk.book.Join(kTwo, InRam(1), 1_B);
+  CHECK(desk.book.CheckTransfers(kTwo).error().reason == Reason::kQuota);
+  desk.AskLanded(kTwo, ResidencyBook::kMaxTransfersTold, {});
+  CHECK(desk.landed.at(0)->failed.empty());
+  CHECK(desk.book.TransferRoom(kTwo) == ResidencyBook::kMaxTransfersTold - 1);
+}
+
+TEST_CASE("ResidencyBook: what nobody wants any more is told once", "[scheduling]") {
+  Desk desk;
+  desk.book.Join(kOne, InRam(0), 1_B);
+  desk.book.Join(kTwo, InRam(0), 1_B);
+  desk.Wait(kOne, 1);
+  desk.Wait(kTwo, 2);
+  CHECK(desk.book.EndSession(kOne).empty());
+  CHECK(desk.book.TakeUnwanted() == std::vector{InRam(1)});
+  desk.Land(0);
+  desk.Fail(2);
+  CHECK(desk.book.TakeUnwanted().empty());  // these have ended
+}
+
+TEST_CASE("ResidencyBook: the earliest deadline is that of a call that still waits",
+          "[scheduling]") {
+  Desk desk;
+  desk.Wait(kOne, 0, kBegin + 2 * kLater);
+  desk.Wait(kTwo, 1, kBegin + kLater);
+  desk.AskLanded(kTwo, 0, kBegin + 3 * kLater);
+  CHECK(desk.book.EarliestDeadline() == kBegin + kLater);
+  desk.Land(1);
+  CHECK(desk.book.EarliestDeadline() == kBegin + 2 * kLater);
+  desk.book.Expire(kBegin + 2 * kLater);
+  CHECK(desk.acquired.size() == 2);
+  CHECK(desk.book.EarliestDeadline() == kBegin + 3 * kLater);
+  desk.book.EndSession(kTwo);
+  CHECK_FALSE(desk.book.EarliestDeadline());
+}
+
+TEST_CASE("ResidencyBook: when a model's calls end, what they had leased is given back",
+          "[scheduling]") {
+  Desk desk;
+  ResidencyBook::WaitingAcquire call;
+  call.outcomes = {desk.book.Lease(kOne, InRam(0), {}, 1_B), NotLeased{}};
+  call.loading.push_back({.index = 1, .place = InRam(1), .charge = 1_B});
+  call.done = [&](Result<Outcomes> result) { desk.acquired.push_back(std::move(result)); };
+  desk.book.Wait(kOne, std::move(call));
+  CHECK(desk.book.EndCalls(kModel, {ErrorCode::kUnavailable, Reason::kDraining, "stop"}) ==
+        std::vector{InRam(0)});
+  CHECK(desk.acquired.at(0).error().reason == Reason::kDraining);
+  CHECK(desk.book.LeasedOf(kModel).leases == 0);
+  CHECK(desk.book.CheckQuota(kOne, 10_B));
+}
+
+TEST_CASE("ResidencyBook: leases on keys end in the pool that is named, or in any",
+          "[scheduling]") {
+  Desk desk;
+  const Place on_device{InRam(0).key, PoolId{1}};
+  desk.book.Lease(kOne, InRam(0), {}, 1_B);
+  desk.book.Lease(kOne, on_device, {}, 1_B);
+  desk.book.Lease(kOne, InRam(1), {}, 1_B);
+  const auto end = [&](std::optional<PoolId> pool) {
+    return desk.book.EndLeasesOn(
+        {.session = kOne, .leases = {}, .keys = {InRam(0).key}, .pool = pool});
+  };
+  CHECK(end(PoolId{1}).places == std::vector{on_device});
+  CHECK(end(std::nullopt).places == std::vector{InRam(0)});
+  CHECK(end(std::nullopt).named == 0);
+  CHECK(desk.book.LeasedOf(kModel).leases == 1);
+  CHECK(desk.book.CheckQuota(kOne, 9_B));
+}
+
 TEST_CASE("ResidencyBook: victims are told to listeners of their model alone", "[scheduling]") {
   Desk desk;
-  desk.book.TellVictims(ModelId{9}, {{.key = InRam(0).key}});
+  const auto victims = [](uint32_t generation) {
+    return std::make_shared<const std::vector<Victim>>(
+        1, Victim{.key = InRam(0).key, .generation = generation});
+  };
+  desk.book.TellVictims(ModelId{9}, victims(1));
   CHECK(desk.heard->victims().empty());
-  desk.book.TellVictims(kModel, {{.key = InRam(0).key, .generation = 3}});
+  desk.book.TellVictims(kModel, victims(3));
   REQUIRE(desk.heard->victims().size() == 1);
   CHECK(desk.heard->victims()[0].generation == 3);
 }
