@@ -15,9 +15,12 @@ constexpr uint64_t kMapTimeoutUs = 10'000'000;
 constexpr std::chrono::seconds kPatience{60};  // of one call, waits included
 
 Error Failed(std::string_view call, const grpc::Status& status) {
-  const bool gone = status.error_code() == grpc::StatusCode::UNAVAILABLE;
-  return {gone ? ErrorCode::kUnavailable : ErrorCode::kFailedPrecondition, Reason::kUnspecified,
-          fmt::format("{}: {}", call, status.error_message())};
+  ErrorCode code = ErrorCode::kFailedPrecondition;
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) code = ErrorCode::kUnavailable;
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    code = ErrorCode::kDeadlineExceeded;
+  }
+  return {code, Reason::kUnspecified, fmt::format("{}: {}", call, status.error_message())};
 }
 
 template <typename Stub, typename Request, typename Reply>
@@ -139,9 +142,13 @@ Result<v1::AcquireReply> ResidencySession::Acquire(uint32_t layer,
   AddKeys(layer, experts, request);
   request.mutable_pool()->set_pool(pool_);
   request.set_wait_us(static_cast<uint32_t>(wait.count()));
-  ASSIGN_OR_RETURN(v1::AcquireReply reply,
-                   Call("Acquire", *residency_, &v1::Residency::Stub::Acquire, request));
-  RETURN_IF_ERROR(CheckCount("Acquire", reply.slots_size(), experts.size()));
+  Result<v1::AcquireReply> reply =
+      Call("Acquire", *residency_, &v1::Residency::Stub::Acquire, request);
+  if (!reply && reply.error().code == ErrorCode::kDeadlineExceeded) {
+    RETURN_IF_ERROR(ReleaseAll(layer, experts));
+  }
+  if (!reply) return reply;
+  RETURN_IF_ERROR(CheckCount("Acquire", reply->slots_size(), experts.size()));
   return reply;
 }
 
@@ -155,6 +162,16 @@ Status ResidencySession::Release(const std::vector<uint64_t>& leases) {
   if (reply.released() == leases.size()) return Ok{};
   return Error{ErrorCode::kInternal, Reason::kUnspecified,
                fmt::format("Release: {} of {} leases were ours", reply.released(), leases.size())};
+}
+
+Result<uint32_t> ResidencySession::ReleaseAll(uint32_t layer, std::span<const uint32_t> experts) {
+  v1::ReleaseRequest request;
+  Name(*request.mutable_session());
+  AddKeys(layer, experts, request);
+  request.mutable_pool()->set_pool(pool_);
+  ASSIGN_OR_RETURN(const v1::ReleaseReply reply,
+                   Call("Release", *residency_, &v1::Residency::Stub::Release, request));
+  return reply.released();
 }
 
 Result<std::vector<float>> ResidencySession::Compute(uint32_t layer, std::span<const float> hidden,

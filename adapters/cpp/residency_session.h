@@ -22,8 +22,9 @@ namespace moetier {
 // A session of moetierd whose leased experts can be read: attached over gRPC, the RAM pool's arena
 // mapped. Leases are the caller's to release; the session's end releases what is left.
 // Threads: one. Errors: in the daemon's own words; kUnavailable when it does not answer,
-//          kFailedPrecondition when it refuses, without its reason but for a mapping's, kInternal
-//          when its answer does not fit the call.
+//          kDeadlineExceeded when it does not answer a call in time, kFailedPrecondition when it
+//          refuses, without its reason but for a mapping's, kInternal when its answer does not fit
+//          the call.
 class ResidencySession {
  public:
   struct Options {
@@ -42,10 +43,14 @@ class ResidencySession {
   Result<v1::RouteReply> Route(uint32_t layer, std::span<const uint32_t> experts);
   // Has experts read into RAM; does not wait. One outcome each, in order.
   Result<v1::TransferReply> Fill(uint32_t layer, std::span<const uint32_t> experts);
-  // Leases slots of RAM, waiting for what is being read. One outcome each, in order.
+  // Leases slots of RAM, waiting for what is being read. One outcome each, in order. Where the call
+  // ends without its reply, all leases on the experts are given back: nothing else may hold one.
   Result<v1::AcquireReply> Acquire(uint32_t layer, std::span<const uint32_t> experts,
                                    std::chrono::microseconds wait);
   Status Release(const std::vector<uint64_t>& leases);
+  // All leases of the session on these experts, for whose numbers there was no reply. Gives how
+  // many.
+  Result<uint32_t> ReleaseAll(uint32_t layer, std::span<const uint32_t> experts);
   // The daemon's own computation of one row.
   Result<std::vector<float>> Compute(uint32_t layer, std::span<const float> hidden,
                                      std::span<const uint32_t> experts,

@@ -14,7 +14,7 @@ _MOST_WAIT_US = (1 << 32) - 1  # the wire's field; the daemon waits a minute at 
 class Residency:
     """The calls of moetier.v1.Residency, and Route, in the name of one session. Keys are pairs
     (layer, expert), waits are seconds; what comes back are the messages of moetier.v1. A call that
-    the daemon refuses raises CallFailed. Threads: any."""
+    the daemon refuses raises CallFailed. Threads: any, but see release_keys."""
 
     def __init__(self, channel, grant):
         self.max_leased_bytes = grant.limits.max_leased_bytes
@@ -22,17 +22,28 @@ class Residency:
         self._methods = {name: wire.method(channel.unary_unary, service, name)
                          for name, service in _SERVICE_OF.items()}
 
-    def acquire(self, keys, pool=None, wait=0.0):
-        """An AcquiredSlot for each key, in order: a lease, or why there is none."""
+    def acquire(self, keys, pool=None, wait=0.0, timeout=None):
+        """An AcquiredSlot for each key, in order: a lease, or why there is none. `timeout` is the
+        call's own, in seconds, well beyond `wait`. A call that ends without its reply, by
+        DeadlineExceeded or an interrupt, may have leased some: release_keys gives them back."""
         request = wire.message("AcquireRequest")(session=self._session, keys=_keys(keys),
                                                  wait_us=_microseconds(wait))
         if pool is not None:
             request.pool.pool = pool
-        return list(self._ask("Acquire", request).slots)
+        return list(self._ask("Acquire", request, timeout).slots)
 
     def release(self, leases):
         """How many of the leases, by their numbers, were the session's and have ended."""
         request = wire.message("ReleaseRequest")(session=self._session, leases=leases)
+        return self._ask("Release", request).released
+
+    def release_keys(self, keys, pool=None, kept=()):
+        """Ends all the session's leases on the keys, in the pool or in any, but for those `kept`,
+        by their numbers; for leases whose numbers a failed acquire did not bring. Says how many
+        ended. No other thread may acquire one of the keys meanwhile: its call would be cancelled."""
+        request = wire.message("ReleaseRequest")(session=self._session, keys=_keys(keys), kept=kept)
+        if pool is not None:
+            request.pool.pool = pool
         return self._ask("Release", request).released
 
     def fill(self, keys, pool=0):
@@ -69,9 +80,9 @@ class Residency:
                                                   pool=pool)
         return list(self._ask(name, request).transfers)
 
-    def _ask(self, name, request):
+    def _ask(self, name, request, timeout=None):
         try:
-            return self._methods[name](request)
+            return self._methods[name](request, timeout=timeout)
         except grpc.RpcError as failure:
             raise from_rpc_error(failure, name) from None
 

@@ -3,53 +3,12 @@
 #include <limits>
 #include <thread>
 
-#include "daemon/rpc/status_map.h"
-#include "tests/support/rpc_fixture.h"
+#include "tests/support/residency_rpc_bench.h"
 
 namespace moetier {
 namespace {
 
-// A server with ram0 and a device, and a client of it.
-struct Bench {
-  Bench() : fixture(RpcFixture::DefaultOptions(), {}, WithDevice), channel(fixture.Connect()) {}
-
-  static void WithDevice(FakeDaemonCore& core) {
-    PoolSnapshot& vram = core.snapshot().pools.emplace_back();
-    vram.index = PoolId{1};
-    vram.kind = PoolKind::kVram;
-    vram.name = "emulated0";
-  }
-
-  template <typename Request>
-  [[nodiscard]] Request Ask() const {
-    Request request;
-    *request.mutable_session() = client.ref();
-    return request;
-  }
-  std::vector<std::string> calls() { return core().calls(); }
-  FakeResidency& core() { return fixture.core.residency(); }
-
-  RpcFixture fixture;
-  std::shared_ptr<grpc::Channel> channel;
-  AttachedClient client{channel};
-  std::unique_ptr<v1::Residency::Stub> stub = v1::Residency::NewStub(channel);
-};
-
-void AddKey(google::protobuf::RepeatedPtrField<v1::ExpertKey>& keys, uint32_t layer,
-            uint32_t expert) {
-  v1::ExpertKey& key = *keys.Add();
-  key.set_layer(layer);
-  key.set_expert(expert);
-}
-
-// "OK" or the refusal: "BAD_POOL at pool".
-std::string Outcome(const grpc::Status& status) {
-  if (status.ok()) return "OK";
-  const std::optional<v1::Fault> fault = FaultOf(status);
-  if (!fault) return status.error_message();
-  const std::string reason = v1::Reason_Name(fault->reason()).substr(std::string("REASON_").size());
-  return fault->field().empty() ? reason : reason + " at " + fault->field();
-}
+using Bench = ResidencyRpcBench;
 
 std::string Acquire(Bench& bench, const v1::AcquireRequest& request) {
   grpc::ClientContext context;
@@ -263,112 +222,6 @@ TEST_CASE("Residency: a wait ends after a minute, or with the call's own deadlin
       std::stoull(bench.calls().back().substr(std::strlen("landed after 0 wait ")));
   CHECK(wait <= 21'000'000);  // gRPC rounds a deadline up on the wire
   CHECK(wait > 10'000'000);
-}
-
-TEST_CASE("Residency: leases that a cancelled call would bring are given back", "[rpc]") {
-  Bench bench;
-  bench.core().IgnoreCancels();
-  bench.core().answers.leases = std::vector<LeaseOutcome>{
-      SlotLease{.lease = LeaseId{7}}, NotLeased{}, SlotLease{.lease = LeaseId{9}}};
-  bench.core().HoldCalls();
-  auto request = bench.Ask<v1::AcquireRequest>();
-  AddKey(*request.mutable_keys(), 3, 1);
-  request.set_wait_us(50'000'000);
-  grpc::ClientContext context;
-  std::thread caller([&] {
-    v1::AcquireReply reply;
-    CHECK(bench.stub->Acquire(&context, request, &reply).error_code() ==
-          grpc::StatusCode::CANCELLED);
-  });
-  REQUIRE(bench.core().WaitForHeld(1));
-  context.TryCancel();
-  caller.join();
-  REQUIRE(bench.core().WaitForCalls(2));
-  CHECK(bench.calls().back() == "cancel");
-  bench.core().AnswerHeld();
-  REQUIRE(bench.core().WaitForCalls(3));
-  CHECK(bench.calls().back() == "release 7 9");
-}
-
-TEST_CASE("Residency: a call that is cancelled, or out of time, waits no more in the core",
-          "[rpc]") {
-  Bench bench;
-  bench.core().HoldCalls();
-  const auto check_cancelled = [&](const std::string& what, const auto& call) {
-    INFO(what);
-    const size_t before = bench.calls().size();
-    grpc::ClientContext context;
-    std::thread caller([&] { CHECK(call(context).error_code() == grpc::StatusCode::CANCELLED); });
-    REQUIRE(bench.core().WaitForHeld(1));
-    context.TryCancel();
-    caller.join();
-    REQUIRE(bench.core().WaitForCalls(before + 2));
-    CHECK(bench.calls().back() == "cancel");
-    bench.core().AnswerHeld();  // none: a second answer would end the process
-  };
-  check_cancelled("Acquire", [&](grpc::ClientContext& context) {
-    auto request = bench.Ask<v1::AcquireRequest>();
-    AddKey(*request.mutable_keys(), 3, 1);
-    request.set_wait_us(50'000'000);
-    v1::AcquireReply reply;
-    return bench.stub->Acquire(&context, request, &reply);
-  });
-  check_cancelled("Landed", [&](grpc::ClientContext& context) {
-    auto request = bench.Ask<v1::LandedRequest>();
-    request.set_wait_us(50'000'000);
-    v1::LandedReply reply;
-    return bench.stub->Landed(&context, request, &reply);
-  });
-  auto place = bench.Ask<v1::PoolRequest>();
-  place.set_pool(1);
-  check_cancelled("Drain", [&](grpc::ClientContext& context) {
-    v1::DrainReply reply;
-    return bench.stub->Drain(&context, place, &reply);
-  });
-  const size_t before = bench.calls().size();
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
-  v1::FenceReply reply;
-  CHECK(bench.stub->Fence(&context, place, &reply).error_code() ==
-        grpc::StatusCode::DEADLINE_EXCEEDED);
-  REQUIRE(bench.core().WaitForCalls(before + 2));
-  CHECK(bench.calls().back() == "cancel");
-}
-
-TEST_CASE("Residency: leases are released by their keys, but for those that are kept", "[rpc]") {
-  Bench bench;
-  bench.core().answers.released = 1u;
-  auto request = bench.Ask<v1::ReleaseRequest>();
-  const auto released = [&] {
-    grpc::ClientContext context;
-    v1::ReleaseReply reply;
-    const grpc::Status status = bench.stub->Release(&context, request, &reply);
-    return status.ok() ? std::to_string(reply.released()) : Outcome(status);
-  };
-  request.mutable_pool()->set_pool(1);
-  CHECK(released() == "BAD_SHAPE at pool");
-  request.clear_pool();
-  request.add_kept(7);
-  CHECK(released() == "BAD_SHAPE at kept");
-  AddKey(*request.mutable_keys(), 3, 1);
-  AddKey(*request.mutable_keys(), 5, 0);
-  CHECK(released() == "1");
-  request.mutable_pool()->set_pool(1);
-  request.add_leases(9);
-  CHECK(released() == "1");
-  CHECK(bench.calls() == std::vector<std::string>{"release keys 3.1 5.0 kept 7",
-                                                  "release 9 keys 3.1 5.0 pool 1 kept 7"});
-  request.mutable_pool()->set_pool(2);
-  CHECK(released() == "BAD_POOL at pool");
-  AddKey(*request.mutable_keys(), 3, 1);
-  CHECK(released() == "DUPLICATE_EXPERT at keys");
-  request.mutable_keys(2)->set_layer(2);
-  CHECK(released() == "UNKNOWN_LAYER at keys");
-  request.mutable_keys()->RemoveLast();
-  for (uint64_t lease = 0; lease < 4094; ++lease) request.add_leases(lease);
-  CHECK(released() == "TOO_LARGE at leases");  // with the keys 4097
-  for (uint64_t lease = 0; lease < 4096; ++lease) request.add_kept(lease);
-  CHECK(released() == "TOO_LARGE at kept");
 }
 
 TEST_CASE("Residency: the session's end answers what waits, and later calls are refused", "[rpc]") {
