@@ -14,14 +14,19 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 62;
 constexpr Bytes kSmallestMeant = 1_MiB;  // a smaller budget lacks its unit, most likely
 constexpr double kLossToWarn = 0.10;     // of the budget
 
+// What `slots` slots side by side take.
+uint64_t RegionBytes(Bytes slot_bytes, uint32_t slots, Bytes granule) {
+  return AlignUp((slot_bytes * slots).count(), granule.count());
+}
+
 // The bytes of `slots` slots of each class, or empty when they exceed every machine.
 std::optional<uint64_t> SumBytes(std::span<const SizeClassGeometry> classes,
-                                 std::span<const uint32_t> slots) {
+                                 std::span<const uint32_t> slots, Bytes granule) {
   uint64_t sum = 0;
   for (size_t i = 0; i < classes.size(); ++i) {
     const uint64_t slot_bytes = classes[i].slot_bytes.count();
     if (slots[i] > 0 && slot_bytes > (kMostBytes - sum) / slots[i]) return std::nullopt;
-    sum += slot_bytes * slots[i];
+    sum += RegionBytes(classes[i].slot_bytes, slots[i], granule);
   }
   return sum;
 }
@@ -42,12 +47,12 @@ Status CheckClasses(std::span<const SizeClassGeometry> classes) {
   return Ok{};
 }
 
-// The class that is served worst and still wants a slot that fits; empty when there is none.
+// The class that is served worst and still wants a slot; empty when there is none.
 std::optional<size_t> NextToGrow(std::span<const SizeClassGeometry> classes,
-                                 std::span<const uint32_t> slots, uint64_t bytes_left) {
+                                 std::span<const uint32_t> slots) {
   std::optional<size_t> worst;
   for (size_t i = 0; i < classes.size(); ++i) {
-    if (slots[i] >= classes[i].records || classes[i].slot_bytes.count() > bytes_left) continue;
+    if (slots[i] >= classes[i].records) continue;
     // slots/records compared by cross products: 32-bit factors cannot overflow.
     if (!worst || uint64_t{slots[i]} * classes[*worst].records <
                       uint64_t{slots[*worst]} * classes[i].records) {
@@ -90,19 +95,23 @@ void NoteLoss(std::span<const SizeClassGeometry> classes, std::span<const uint32
 }  // namespace
 
 Result<ArenaPlan> PlanArena(std::span<const SizeClassGeometry> classes, Bytes budget,
-                            uint32_t min_slots) {
+                            uint32_t min_slots, Bytes granule) {
   RETURN_IF_ERROR(CheckClasses(classes));
   std::vector<uint32_t> slots;
   for (const SizeClassGeometry& geometry : classes) {
     slots.push_back(std::min(min_slots, geometry.records));
   }
-  const std::optional<uint64_t> least = SumBytes(classes, slots);
+  const std::optional<uint64_t> least = SumBytes(classes, slots, granule);
   if (!least || *least > budget.count()) return TooSmall(classes, slots, budget, least);
 
   uint64_t left = std::min(budget.count(), kMostBytes) - *least;
-  while (const std::optional<size_t> grown = NextToGrow(classes, slots, left)) {
+  while (const std::optional<size_t> grown = NextToGrow(classes, slots)) {
+    const Bytes slot_bytes = classes[*grown].slot_bytes;
+    const uint64_t more = RegionBytes(slot_bytes, slots[*grown] + 1, granule) -
+                          RegionBytes(slot_bytes, slots[*grown], granule);
+    if (more > left) break;
     ++slots[*grown];
-    left -= classes[*grown].slot_bytes.count();
+    left -= more;
   }
 
   ArenaPlan plan;
@@ -111,7 +120,7 @@ Result<ArenaPlan> PlanArena(std::span<const SizeClassGeometry> classes, Bytes bu
   for (size_t i = 0; i < classes.size(); ++i) {
     plan.regions.push_back(
         {classes[i].slot_bytes, slots[i], plan.total.count(), classes[i].records});
-    plan.total += classes[i].slot_bytes * slots[i];
+    plan.total += Bytes(RegionBytes(classes[i].slot_bytes, slots[i], granule));
   }
   NoteLoss(classes, slots, plan);
   return plan;

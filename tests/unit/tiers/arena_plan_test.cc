@@ -82,18 +82,48 @@ TEST_CASE("PlanArena: slots that direct I/O could not use are refused", "[tiers]
   CHECK(PlanArena(Classes{}, 0_B, 8).value().total == 0_B);
 }
 
-TEST_CASE("PlanArena: the plan never exceeds the budget and leaves no slot that fits", "[tiers]") {
+TEST_CASE("PlanArena: the plan never exceeds the budget and leaves less than the largest slot",
+          "[tiers]") {
   const Classes classes{{Bytes(4096 * 7), 50}, {Bytes(4096 * 11), 70}, {Bytes(4096 * 3), 30}};
   for (uint64_t pages = 42; pages < 1300; pages += 13) {
     const auto plan = PlanArena(classes, Bytes(pages * 4096), 2).value();
     REQUIRE(plan.total <= plan.budget);
-    const Bytes left = plan.budget - plan.total;
+    bool all_fit = true;
     for (size_t i = 0; i < classes.size(); ++i) {
       REQUIRE(plan.regions[i].slots >= 2);
       REQUIRE(plan.regions[i].slots <= classes[i].records);
-      if (plan.regions[i].slots < classes[i].records) REQUIRE(left < classes[i].slot_bytes);
+      all_fit &= plan.regions[i].slots == classes[i].records;
     }
+    if (!all_fit) REQUIRE(plan.budget - plan.total < Bytes(4096 * 11));
   }
+}
+
+TEST_CASE("PlanArena: a larger budget gives no class fewer slots", "[tiers]") {
+  const Classes classes{{Bytes(4096 * 7), 50}, {Bytes(4096 * 11), 70}, {Bytes(4096 * 3), 30}};
+  for (const Bytes granule : {4_KiB, 16_KiB, 64_KiB}) {
+    std::vector<uint32_t> before(classes.size());
+    for (uint64_t pages = 96; pages < 1400; ++pages) {
+      const auto plan = PlanArena(classes, Bytes(pages * 4096), 2, granule).value();
+      REQUIRE(plan.total <= plan.budget);
+      for (size_t i = 0; i < classes.size(); ++i) {
+        INFO("class " << i << " at " << pages << " pages");
+        REQUIRE(plan.regions[i].slots >= before[i]);
+        before[i] = plan.regions[i].slots;
+      }
+    }
+    for (size_t i = 0; i < classes.size(); ++i) CHECK(before[i] == classes[i].records);
+  }
+}
+
+TEST_CASE("PlanArena: each class takes whole granules, and begins at one", "[tiers]") {
+  const Classes classes{{12_KiB, 100}, {20_KiB, 100}};
+  const auto plan = PlanArena(classes, 1_MiB, 1, 64_KiB).value();
+  CHECK(plan.least == 128_KiB);
+  CHECK(plan.regions[0].slots == 32);  // 384 KiB
+  CHECK(plan.regions[1].slots == 32);  // 640 KiB
+  CHECK(plan.regions[1].offset == (384_KiB).count());
+  CHECK(plan.total == 1_MiB);
+  CHECK(PlanArena(classes, 127_KiB, 1, 64_KiB).error().reason == Reason::kBudgetTooSmall);
 }
 
 }  // namespace moetier
