@@ -57,7 +57,8 @@ ResidencyLedger::ResidencyLedger(Options options, std::unordered_map<ExpertKey, 
       policy_(std::move(policy)),
       key_index_(std::move(indices)),
       slots_(options.place_count),
-      limit_(options.slot_count) {
+      limit_(options.slot_count),
+      retiring_(options.retiring) {
   std::set<LayerIndex> layers;
   keys_.reserve(options.keys.size());
   for (const ExpertKey& name : options.keys) {
@@ -191,13 +192,17 @@ void ResidencyLedger::On(const DropKey& event, CommandList& out) {
   GrantWaiting(out);
 }
 
+void ResidencyLedger::On(const KeepKey& event, CommandList& /*out*/) {
+  if (const Key& key = At(IndexOf(event.key)); key.slot) At(*key.slot).dropped = false;
+}
+
 // Waves
 // ------------------------------------------------------------------------------------------------
 
 ResidencyLedger::Wave& ResidencyLedger::NewWave(const ReserveWave& event) {
-  MOE_CHECK(!event.keys.empty() && event.keys.size() <= slot_count(),
+  MOE_CHECK(!event.keys.empty() && event.keys.size() <= ActiveSlots(),
             "wave {} asks for {} keys of a ledger with {} slots", Raw(event.wave),
-            event.keys.size(), slot_count());
+            event.keys.size(), ActiveSlots());
   MOE_CHECK(event.heat.empty() || event.heat.size() == event.keys.size(),
             "wave {} gives {} heats for {} keys", Raw(event.wave), event.heat.size(),
             event.keys.size());
@@ -375,7 +380,8 @@ ResidencyLedger::SlotView ResidencyLedger::View(SlotIndex index) const {
           .reservations = slot.reservations,
           .key = At(slot.key).name,
           .unused = slot.unused,
-          .expected = slot.expected};
+          .expected = slot.expected,
+          .dropped = slot.dropped};
 }
 
 bool ResidencyLedger::IsQuarantined(const ExpertKey& key) const {

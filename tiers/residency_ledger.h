@@ -35,7 +35,7 @@ enum class Resolution : uint8_t { kHit, kInFlight, kMiss };
 enum class Tenure : uint8_t { kCall, kHeld };
 
 // Events. -----------------------------------------------------------------------------------------
-// Asks for all keys (distinct, 1..slot_count, the ledger's own) at once. Waves are granted in
+// Asks for all keys (distinct, 1..active slots, the ledger's own) at once. Waves are granted in
 // order; one that cannot have all its slots waits holding none, and those behind it wait too:
 // nobody overtakes. The keys are copied. A wave of Admission::kCold (a batch of many rows) loads to
 // the cold end of the eviction order and uses nothing anew: what was resident gains its heat alone.
@@ -112,21 +112,24 @@ struct Touch {
 struct DropKey {
   ExpertKey key;
 };
+// That tier has them no more: a DropKey that still waits is taken back.
+struct KeepKey {
+  ExpertKey key;
+};
 // Waves use at most so many slots from now on, at least 1 and at most those that are active. Those
-// beyond retire, free ones first, then the policy's victims, as soon as nobody holds them; while
-// waves wait that were asked for before, as many stay as these need.
+// beyond retire, as Retiring says, as soon as nobody holds them; while waves wait that were asked
+// for before, as many stay as these need.
 struct LimitSlots {
   uint32_t limit = 0;
 };
-// These slots, all retired, have memory again: they are free, and the limit is no less than all
-// that are active.
+// These retired slots have memory again: they are free, and the limit is at least all active ones.
 struct RestoreSlots {
   SlotIndex first{};
   uint32_t count = 0;
 };
-using LedgerEvent =
-    std::variant<ReserveWave, ReleaseWave, ReadLanded, ReadEnded, LiftQuarantine, Prefetch,
-                 DropPrefetch, HoldKey, UnholdKey, Touch, DropKey, LimitSlots, RestoreSlots>;
+using LedgerEvent = std::variant<ReserveWave, ReleaseWave, ReadLanded, ReadEnded, LiftQuarantine,
+                                 Prefetch, DropPrefetch, HoldKey, UnholdKey, Touch, DropKey,
+                                 KeepKey, LimitSlots, RestoreSlots>;
 
 // Commands. ---------------------------------------------------------------------------------------
 struct StartRead {
@@ -187,8 +190,7 @@ using CommandList = std::vector<LedgerCommand>;
 //     |<------------------+ ReadEnded, Free                         |
 //     |<------------------------------------------------------------+ Free, in the same step:
 //                                              unreserved host memory has no readers to wait for
-//   kAbsent ------> kRetired ------> kAbsent
-//      RetireExcess      RestoreSlots
+//   kAbsent ------> kRetired ------> kAbsent: RetireExcess, RestoreSlots
 // * and of a prefetch that no wave has joined: DropPrefetch, or a waiting wave lacks room.
 //
 // DropKey takes the arrow of an eviction, at once or when the last reservation goes (GiveUp).
@@ -196,6 +198,10 @@ using CommandList = std::vector<LedgerCommand>;
 // A draining slot belongs to no key: whoever wants the key meanwhile gets another slot. If the read
 // lands after all and nobody has loaded the key again, the slot becomes resident at the cold end.
 enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDraining, kRetired };
+
+// Which slots retire: free ones, then the policy's victims; or, free or not, those of the highest
+// numbers, so that memory that is had in large pieces is given up so.
+enum class Retiring : uint8_t { kVictims, kHighest };
 
 // Gauges are of this moment, counters count from creation.
 struct LedgerCounts {
@@ -237,8 +243,8 @@ struct LedgerCounts {
 // Memory:   sized at creation by slots and keys; wave records are kept and reused, so that a steady
 //           load allocates nothing.
 // Errors:   a breach by the caller (an unknown key, a wave id in use, a wave larger than
-//           slot_count, the release of an unknown wave) stops the process; stale or unknown tickets
-//           are refused and counted, since a device may answer late.
+//           the active slots, the release of an unknown wave) stops the process; stale or unknown
+//           tickets are refused and counted, since a device may answer late.
 // Progress: a wave is granted as soon as those before it are and as releases and drains make room.
 //           Prefetches that no wave has joined are cancelled when the first waiting wave lacks
 //           room, so they delay it by a cancel at most. The caller keeps held slots + its largest
@@ -247,8 +253,8 @@ class ResidencyLedger final {
  public:
   struct Options {
     uint32_t slot_count = 0;
-    uint32_t place_count =
-        0;  // slots that there may ever be; the rest begin retired. 0: slot_count
+    uint32_t place_count = 0;  // there may ever be; the rest begin retired. 0: slot_count
+    Retiring retiring = Retiring::kVictims;
     std::string policy = "lru";            // see EvictionPolicy::Create
     std::vector<ExpertKey> keys = {};      // all that may ever be asked for
     std::vector<ExpertKey> hot_keys = {};  // for "static": hottest first; empty = first come
@@ -262,6 +268,7 @@ class ResidencyLedger final {
     ExpertKey key;
     bool unused = false;    // prefetched, and no wave has named it yet
     bool expected = false;  // see Prefetch
+    bool dropped = false;   // by a DropKey that waits
   };
 
   // kInvalidArgument: no slots, no keys, a key twice, a hot key that is not among the keys or a
@@ -347,6 +354,7 @@ class ResidencyLedger final {
   void On(const UnholdKey& event, CommandList& out);
   void On(const Touch& event, CommandList& out);
   void On(const DropKey& event, CommandList& out);
+  void On(const KeepKey& event, CommandList& out);
   void On(const LimitSlots& event, CommandList& out);
   void On(const RestoreSlots& event, CommandList& out);
 
@@ -385,6 +393,7 @@ class ResidencyLedger final {
   // Slots: the arrows above SlotState.
   enum class Victims : uint8_t { kUnexpected, kAll };
   SlotIndex TakeSlot(Victims victims, CommandList& out);
+  SlotIndex TakeHighest(CommandList& out);
   void Evict(SlotIndex index, CommandList& out);
   void GiveUp(SlotIndex index, CommandList& out);
   void Vacate(SlotIndex index, CommandList& out);
@@ -421,6 +430,7 @@ class ResidencyLedger final {
   std::vector<Slot> slots_;
   std::vector<SlotIndex> free_;  // taken from the back
   uint32_t limit_ = 0;           // at most the active slots
+  Retiring retiring_;
   WaveMap waves_;
   std::vector<WaveMap::node_type> spare_waves_;  // released, to be used again
   Wave* first_waiting_ = nullptr;

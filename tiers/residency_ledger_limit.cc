@@ -50,10 +50,21 @@ void ResidencyLedger::RetireExcess(CommandList& out) {
   if (ActiveSlots() <= limit_) return;
   const uint32_t kept = std::max(limit_, SlotsWaitedFor());
   while (ActiveSlots() > kept && (!free_.empty() || evictable_ > 0)) {
-    const SlotIndex index = TakeSlot(Victims::kAll, out);
+    const SlotIndex index =
+        retiring_ == Retiring::kHighest ? TakeHighest(out) : TakeSlot(Victims::kAll, out);
     SetState(At(index), SlotState::kRetired);
     out.push_back(SlotRetired{.slot = index});
   }
+}
+
+// There is a slot that is free or evictable.
+SlotIndex ResidencyLedger::TakeHighest(CommandList& out) {
+  uint32_t highest = place_count() - 1;
+  while (slots_[highest].state != SlotState::kAbsent && !IsEvictable(slots_[highest])) --highest;
+  const SlotIndex index{highest};
+  if (IsEvictable(At(index))) Evict(index, out);
+  std::erase(free_, index);
+  return index;
 }
 
 std::vector<SlotIndex> ResidencyLedger::RetiredSlots() const {

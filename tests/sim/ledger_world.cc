@@ -47,6 +47,7 @@ std::unique_ptr<LedgerPort> LedgerWorld::MakeLedgers() {
   for (size_t i = 0; i < kSimClasses; ++i) {
     ResidencyLedger::Options options;
     options.slot_count = limits_[i].slots;
+    if (random_.Percent(50)) options.retiring = Retiring::kHighest;
     options.policy = kPolicies[random_.Below(std::size(kPolicies))];
     options.keys = limits_[i].keys;
     if (random_.Percent(50)) options.hot_keys = {options.keys.front()};
@@ -220,8 +221,15 @@ void LedgerWorld::EndCopy(size_t chosen) {
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(chosen));
   if (copy.tenure == Tenure::kHeld) --limits_[Raw(copy.size_class)].held;
   if (random_.Percent(60)) Step(copy.size_class, DropKey{.key = copy.key});
+  const bool taken_back = random_.Percent(20);
+  if (taken_back) Step(copy.size_class, KeepKey{.key = copy.key});
   auditor_->CopyEnded(copy.size_class, copy.key);
+  const uint64_t dropped = port_->ledger(copy.size_class).counts().dropped;
   Step(copy.size_class, UnholdKey{.key = copy.key, .tenure = copy.tenure});
+  if (taken_back && canary_ == Canary::kNone &&
+      port_->ledger(copy.size_class).counts().dropped != dropped) {
+    auditor_->Report(fmt::format("{} is given up though it is to be kept", ToString(copy.key)));
+  }
 }
 
 void LedgerWorld::TouchSome() {

@@ -22,6 +22,7 @@ std::vector<ExpertKey> TestKeys(uint32_t count) {
 LedgerScript::LedgerScript(const Options& options) {
   auto ledger = ResidencyLedger::Create({.slot_count = options.slot_count,
                                          .place_count = options.place_count,
+                                         .retiring = options.retiring,
                                          .policy = options.policy,
                                          .keys = TestKeys(options.key_count),
                                          .hot_keys = options.hot_keys});
@@ -61,6 +62,7 @@ void LedgerScript::Touch(const std::vector<uint32_t>& keys, Admission admission)
   Step(moetier::Touch{.keys = names, .admission = admission});
 }
 void LedgerScript::Drop(uint32_t key) { Step(DropKey{.key = TestKey(key)}); }
+void LedgerScript::Keep(uint32_t key) { Step(KeepKey{.key = TestKey(key)}); }
 
 void LedgerScript::Guess(uint32_t key, PrefetchRoom room) {
   Step(Prefetch{.key = TestKey(key), .room = room});

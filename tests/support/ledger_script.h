@@ -22,6 +22,7 @@ class LedgerScript {
   struct Options {
     uint32_t slot_count = 1;
     uint32_t place_count = 0;  // 0: slot_count
+    Retiring retiring = Retiring::kVictims;
     std::string policy = "lru";
     uint32_t key_count = 64;
     std::vector<ExpertKey> hot_keys = {};
@@ -50,6 +51,7 @@ class LedgerScript {
   void Unhold(uint32_t key, Tenure tenure = Tenure::kCall);
   void Touch(const std::vector<uint32_t>& keys, Admission admission = Admission::kHot);
   void Drop(uint32_t key);
+  void Keep(uint32_t key);
 
   // Reserves the key alone, lands it if it has to be read, and releases it: one use.
   Resolution Use(uint32_t key, Admission admission = Admission::kHot);

@@ -30,6 +30,39 @@ TEST_CASE("ResidencyLedger: a lower limit retires free slots first, then the col
   CHECK(script.ledger().slot_count() == 2);
 }
 
+TEST_CASE("ResidencyLedger: where memory goes in large pieces the highest slots retire",
+          "[tiers]") {
+  LedgerScript script({.slot_count = 4, .place_count = 6, .retiring = Retiring::kHighest});
+  script.Use(0);  // in slot 0: the coldest
+  script.Use(1);
+  const WaveId wave = script.Reserve({2});
+  script.Land(script.ReadOf(2));
+  REQUIRE(script.ReadOf(2).slot == SlotIndex{2});
+  script.Limit(2);
+  CHECK(script.retired() == std::vector<SlotIndex>{SlotIndex{3}, SlotIndex{1}});
+  CHECK(script.IsResident(0));
+  CHECK_FALSE(script.IsResident(1));
+  script.Restore(SlotIndex{3}, 1);
+  script.Use(3);
+  CHECK(script.ReadOf(3).slot == SlotIndex{3});
+  script.Release(wave);
+}
+
+TEST_CASE(
+    "ResidencyLedger: a wave of what is here is granted while slots beyond the limit are held",
+    "[tiers]") {
+  LedgerScript script = FullOf(3, 3);
+  const WaveId first = script.Reserve({0, 1, 2});
+  script.Limit(1);
+  CHECK(script.retired().empty());
+  const WaveId second = script.Reserve({0, 1, 2});
+  for (uint32_t i = 0; i < 3; ++i) CHECK(script.Ready(second, i).has_value());
+  script.Release(first);
+  CHECK(script.retired().empty());
+  script.Release(second);
+  CHECK(script.retired().size() == 2);
+}
+
 TEST_CASE("ResidencyLedger: a reserved slot retires when it is released, not before", "[tiers]") {
   LedgerScript script = FullOf(2, 2);
   const WaveId first = script.Reserve({0});

@@ -51,6 +51,21 @@ TEST_CASE("ResidencyLedger: a key that is dropped frees its slot for the wave th
   CHECK(script.counts().evictions == 0);
 }
 
+TEST_CASE("ResidencyLedger: a drop that waits is taken back, and the key stays", "[tiers]") {
+  LedgerScript script({.slot_count = 2});
+  script.Use(0);
+  script.Hold(0);
+  script.Drop(0);
+  CHECK(script.ledger().View(*script.ledger().SlotOf(TestKey(0))).dropped);
+  script.Keep(0);
+  script.Unhold(0);
+  CHECK(script.IsResident(0));
+  CHECK(script.counts().dropped == 0);
+  script.Keep(1);  // not here
+  script.Drop(0);
+  CHECK_FALSE(script.IsResident(0));
+}
+
 TEST_CASE("ResidencyLedger: a dropped key serves the wave that has it and goes with it",
           "[tiers]") {
   LedgerScript script({.slot_count = 2});
