@@ -21,6 +21,7 @@
 #include "tiers/memory_limits.h"
 #include "tiers/memory_pages.h"
 #include "tiers/shared_memory.h"
+#include "tiers/slot_memory.h"
 
 namespace moetier {
 
@@ -53,7 +54,7 @@ struct ArenaOptions {
 // Lifetime: the destructor gives the memory back; no read or lease may be left. Shared memory goes
 //           back when the last client has unmapped it too. No fork after it: the block is not
 //           inherited (MADV_DONTFORK).
-class Arena {
+class Arena final : public SlotMemory {
  public:
   // Compares limits, then maps and touches every page. kMemoryLimit names the limit to raise;
   // kMemoryLimit also when memory must be locked and may not; kCancelled when on_progress says so;
@@ -61,20 +62,18 @@ class Arena {
   // without memory.
   static Result<std::unique_ptr<Arena>> Create(const ArenaPlan& plan, const ArenaOptions& options);
 
-  ~Arena();
+  ~Arena() override;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Slots that have addresses, with or without memory.
-  [[nodiscard]] uint32_t Places(SizeClass size_class) const;
+  [[nodiscard]] uint32_t Places(SizeClass size_class) const override;
   // Whether memory can be given back; else why not.
   [[nodiscard]] Status CheckResizable() const;
-  // The slots' memory goes back to the host: nobody has their bytes, and nobody uses them before
-  // they are taken again.
-  void GiveBack(SizeClass size_class, SlotIndex slot);
-  // Memory for `count` slots from `first` on, which have none: populated, and locked if the arena
-  // is. kMemoryLimit when the host refuses, with nothing taken. The caller has compared the limits.
-  Status Take(SizeClass size_class, SlotIndex first, uint32_t count);
+  // To the host.
+  void GiveBack(SizeClass size_class, SlotIndex slot) override;
+  // Populated, and locked if the arena is. kMemoryLimit when the host refuses. The caller has
+  // compared the limits.
+  Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override;
 
   // The whole slot; its address is a multiple of kRecordAlignment.
   [[nodiscard]] std::span<std::byte> Slot(SizeClass size_class, SlotIndex slot) const;

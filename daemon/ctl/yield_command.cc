@@ -124,7 +124,10 @@ void AddYieldCommand(CLI::App& app, ExitCode& exit_code) {
   CLI::App* const command = AddCommand(
       app, "yield", "Have a model give memory back for a while; the daemon then takes it again.");
   AddSocketOption(*command, arguments->socket);
-  command->add_option("--pool", arguments->pool, "Whose memory")->capture_default_str();
+  command
+      ->add_option("--pool", arguments->pool,
+                   "Whose memory: ram0 or a device's name, as status lists them")
+      ->capture_default_str();
   command
       ->add_option("--bytes", arguments->bytes,
                    "How much less than its own budget the model has, such as 2GiB; another yield "

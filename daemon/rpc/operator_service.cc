@@ -58,30 +58,31 @@ grpc::Status OperatorService::SetBudgetNow(const v1::SetBudgetRequest& request,
                                            v1::SetBudgetReply& reply) {
   const Result<ModelInfo> model = ChooseModel(context_.core, request.model());
   if (!model) return context_.Refuse(model.error(), {.field = "model"});
-  if (request.pool() != 0) {
-    return context_.Refuse(
-        {ErrorCode::kInvalidArgument, Reason::kUnspecified,
-         fmt::format("pool {}: only pool 0, ram0, has a budget", request.pool())},
-        {.field = "pool"});
+  if (request.pool() > Raw(kDevicePool)) {
+    return context_.Refuse({ErrorCode::kInvalidArgument, Reason::kUnspecified,
+                            fmt::format("pool {}: there are {}, RAM, and {}, the device",
+                                        request.pool(), Raw(kRamPool), Raw(kDevicePool))},
+                           {.field = "pool"});
   }
+  const ModelPool of{model->id, PoolId{static_cast<uint8_t>(request.pool())}};
   if (request.for_seconds() > kLongestHold) {
     return context_.Refuse(
         {ErrorCode::kInvalidArgument, Reason::kTooLarge,
          fmt::format("for_seconds {}: at most {}, a year", request.for_seconds(), kLongestHold)},
         {.field = "for_seconds"});
   }
-  if (request.less_bytes() != 0) return LendBudgetNow(*model, request, reply);
+  if (request.less_bytes() != 0) return LendBudgetNow(*model, of.pool, request, reply);
   std::optional<std::chrono::seconds> hold;
   if (request.for_seconds() != 0) hold = std::chrono::seconds(request.for_seconds());
-  const Result<Bytes> set = context_.core.SetBudget(model->id, Bytes(request.bytes()), hold);
+  const Result<Bytes> set = context_.core.SetBudget(of, Bytes(request.bytes()), hold);
   if (!set) return context_.Refuse(set.error(), {.field = "bytes"});
-  context_.log.info("model {}: its budget is {}{}", model->name, FormatSize(*set),
-                    hold ? fmt::format(" for {} s", hold->count()) : "");
+  context_.log.info("model {}: its budget in pool {} is {}{}", model->name, Raw(of.pool),
+                    FormatSize(*set), hold ? fmt::format(" for {} s", hold->count()) : "");
   reply.set_bytes(set->count());
   return grpc::Status::OK;
 }
 
-grpc::Status OperatorService::LendBudgetNow(const ModelInfo& model,
+grpc::Status OperatorService::LendBudgetNow(const ModelInfo& model, PoolId pool,
                                             const v1::SetBudgetRequest& request,
                                             v1::SetBudgetReply& reply) {
   if (request.bytes() != 0 || request.for_seconds() == 0) {
@@ -91,10 +92,11 @@ grpc::Status OperatorService::LendBudgetNow(const ModelInfo& model,
   }
   const std::chrono::seconds hold(request.for_seconds());
   const Result<BudgetLoan> loan =
-      context_.core.LendBudget(model.id, Bytes(request.less_bytes()), hold);
+      context_.core.LendBudget({model.id, pool}, Bytes(request.less_bytes()), hold);
   if (!loan) return context_.Refuse(loan.error(), {.field = "less_bytes"});
-  context_.log.info("model {}: its budget is {} for {} s, then {} again", model.name,
-                    FormatSize(loan->in_force), hold.count(), FormatSize(loan->original));
+  context_.log.info("model {}: its budget in pool {} is {} for {} s, then {} again", model.name,
+                    Raw(pool), FormatSize(loan->in_force), hold.count(),
+                    FormatSize(loan->original));
   reply.set_bytes(loan->in_force.count());
   reply.set_original_bytes(loan->original.count());
   return grpc::Status::OK;

@@ -40,8 +40,8 @@ class OperatorService final : public v1::Operator::CallbackService {
   grpc::Status ChangePins(PinChange change, const v1::PinRequest& request, v1::PinReply& reply);
   grpc::Status ReloadNow(v1::ReloadReply& reply);
   grpc::Status SetBudgetNow(const v1::SetBudgetRequest& request, v1::SetBudgetReply& reply);
-  grpc::Status LendBudgetNow(const ModelInfo& model, const v1::SetBudgetRequest& request,
-                             v1::SetBudgetReply& reply);
+  grpc::Status LendBudgetNow(const ModelInfo& model, PoolId pool,
+                             const v1::SetBudgetRequest& request, v1::SetBudgetReply& reply);
 
   ServiceContext& context_;
   StatusReport report_;

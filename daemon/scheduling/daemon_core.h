@@ -19,6 +19,7 @@
 #include "daemon/scheduling/layer_call.h"
 #include "daemon/scheduling/residency_calls.h"
 #include "daemon/scheduling/route_tap.h"
+#include "daemon/scheduling/slot_use.h"
 #include "daemon/scheduling/status_snapshot.h"
 #include "tiers/store/expert_store.h"
 #include "tiers/store/model_geometry.h"
@@ -131,16 +132,19 @@ class DaemonCore {
   // model serves meanwhile. kCancelled when the listener says kNo: the loading goes on.
   virtual Status AwaitPreheat(ModelId model, const ProgressListener& listener) = 0;
 
-  // Changes the memory that the model's experts have, under load, and gives what is in force. With
-  // `hold`, what was in force before the first such change is restored after so long. kExhausted:
-  // kBudgetTooSmall, kNoRoom (pins need more) or kMemoryLimit, with the numbers and nothing changed
-  // but for slots that an enlargement could not fill. Waits until nobody uses what is given back.
-  virtual Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+  // Changes the memory that the model's experts have in a pool, under load, and gives what is in
+  // force. With `hold`, what was in force before the first such change is restored after so long.
+  // kExhausted: kBudgetTooSmall, kNoRoom (pins or leases need more, or the device has no more) or
+  // kMemoryLimit, with the numbers and nothing changed; kFailedPrecondition when the model has no
+  // slots there; kUnavailable when a lost device is to give memory. Waits until nobody uses what is
+  // given back.
+  virtual Result<Bytes> SetBudget(const ModelPool& of, Bytes bytes,
                                   std::optional<std::chrono::seconds> hold) = 0;
 
   // SetBudget with a hold, to `less` below what will be restored: of several such changes the last
   // alone counts, they do not add up. kExhausted, kBudgetTooSmall when `less` is all of it.
-  virtual Result<BudgetLoan> LendBudget(ModelId model, Bytes less, std::chrono::seconds hold) = 0;
+  virtual Result<BudgetLoan> LendBudget(const ModelPool& of, Bytes less,
+                                        std::chrono::seconds hold) = 0;
 
   // Leases and transfers, for engines with kernels of their own.
   virtual ResidencyCalls& residency() = 0;

@@ -88,9 +88,10 @@ class ExpertCore final : public DaemonCore {
   Result<ModelHeat> GetHeat(ModelId model) const override;
   Status SetHeat(ModelId model, const ModelHeat& heat) override;
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
-  Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+  Result<Bytes> SetBudget(const ModelPool& of, Bytes bytes,
                           std::optional<std::chrono::seconds> hold) override;
-  Result<BudgetLoan> LendBudget(ModelId model, Bytes less, std::chrono::seconds hold) override;
+  Result<BudgetLoan> LendBudget(const ModelPool& of, Bytes less,
+                                std::chrono::seconds hold) override;
   ResidencyCalls& residency() override { return residency_; }
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   void AddRouteTap(std::shared_ptr<RouteTap> tap) override;
@@ -123,13 +124,25 @@ class ExpertCore final : public DaemonCore {
   std::vector<ModelHeat> CollectHeat();
   void Preheat(ModelId id);
 
+  // A budget, and the memory behind it: that stays until the end of the turn.
+  struct Budgeted {
+    Bytes budget;
+    SlotMemory* memory = nullptr;
+    const Arena* ram = nullptr;  // the same in RAM; null in VRAM
+  };
+
   // Budgets: by their turn.
-  Result<Bytes> SetBudgetNow(ModelId id, Bytes bytes, std::optional<std::chrono::seconds> hold);
-  void RestoreBudget(ModelId id, uint64_t loan);
-  std::optional<Bytes> BudgetOf(ModelId id);
-  Result<Bytes> Resize(ModelId id, Bytes bytes);
-  Status GiveBackRetired(ModelId id, const std::vector<uint32_t>& slots, Arena& arena);
-  Status TakeMissing(ModelId id, const std::vector<uint32_t>& slots, Bytes budget, Arena& arena);
+  Result<Bytes> SetBudgetNow(const ModelPool& of, Bytes bytes,
+                             std::optional<std::chrono::seconds> hold);
+  void RestoreBudget(const ModelPool& of, uint64_t loan);
+  Result<Budgeted> FindBudget(const ModelPool& of);
+  Result<Bytes> Resize(const ModelPool& of, Bytes bytes);
+  Result<ArenaPlan> PlanSlots(const ModelInfo& model, const Budgeted& budgeted, Bytes bytes) const;
+  Result<std::vector<SlotRun>> TakeMissing(const ModelPool& of, const ArenaPlan& plan,
+                                           const Budgeted& budgeted);
+  Status CheckHost(Bytes wanted, const Arena& ram) const;
+  Status GiveBackRetired(const ModelPool& of, const std::vector<uint32_t>& slots,
+                         SlotMemory& memory);
 
   const Options options_;
   kernels::ExpertKernels kernels_;
@@ -145,9 +158,9 @@ class ExpertCore final : public DaemonCore {
   HeatKeeper heat_;
   const HeatLookup kept_heat_;
   spdlog::logger& log_;
-  Turns budget_turns_;                  // before a load turn
-  std::map<ModelId, LentBudget> lent_;  // by turns
-  uint64_t last_loan_ = 0;              // by turns
+  Turns budget_turns_;                    // before a load turn
+  std::map<ModelPool, LentBudget> lent_;  // by turns
+  uint64_t last_loan_ = 0;                // by turns
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
   std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);

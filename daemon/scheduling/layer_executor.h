@@ -32,6 +32,7 @@
 #include "daemon/scheduling/residency_desk.h"
 #include "daemon/scheduling/route_tap.h"
 #include "daemon/scheduling/session_turns.h"
+#include "daemon/scheduling/slot_use.h"
 #include "tiers/device/device.h"
 #include "tiers/expert_loader.h"
 
@@ -127,26 +128,14 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void StartPreheat(ModelId model, std::vector<ExpertKey> hottest_first);
   [[nodiscard]] PreheatProgress PreheatOf(ModelId model);
 
-  // Slots of one size class that stand side by side.
-  struct SlotRun {
-    SizeClass size_class{};
-    SlotIndex first{};
-    uint32_t count = 0;
-  };
-  // How a model's slots stand; all by size class, empty when the model is not there.
-  struct SlotUse {
-    std::vector<uint32_t> active;                          // in use or free for it
-    std::vector<std::vector<SlotIndex>> spare;             // retired, ascending
-    std::vector<std::pair<SizeClass, SlotIndex>> retired;  // since the last look
-  };
   // Calls use at most so many slots a size class from now on; those beyond retire as soon as nobody
   // holds them. More than there are is no effect. kExhausted, kNoRoom when pins or leases need
   // more.
-  Status LimitSlots(ModelId model, const std::vector<uint32_t>& slots);
+  Status LimitSlots(const ModelPool& of, const std::vector<uint32_t>& slots);
   // Slots that have retired are in nobody's use until RestoreSlots.
-  SlotUse TakeRetired(ModelId model);
-  // Retired slots, with memory again, are used again; this is the model's budget now.
-  void RestoreSlots(ModelId model, const std::vector<SlotRun>& runs, Bytes budget);
+  SlotUse TakeRetired(const ModelPool& of);
+  // Retired slots, with memory again, are used again; this is the model's budget there now.
+  void RestoreSlots(const ModelPool& of, const std::vector<SlotRun>& runs, Bytes budget);
 
   // Runs `visit` on the executor's thread, and waits. False when there is no such model, or it is
   // being removed.
@@ -264,12 +253,14 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     LoadedModel* model = nullptr;
     SizeClass size_class{};
     ExpertKey key;
-    Ticket ticket;  // of the ledger of the tier that it goes to
+    Ticket ticket;                        // of the ledger of the tier that it goes to
+    std::optional<SlotIndex> retiring{};  // as WriteBack
   };
   // A victim of VRAM whose slot in RAM is being asked for.
   struct WriteBack {
     ExpertKey key;
     DeviceAddress from{};
+    std::optional<SlotIndex> retiring{};  // the slot in VRAM, if it retires
   };
   struct RunUnderWay {
     uint64_t batch = 0;
@@ -363,9 +354,12 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void ReleaseVramWave(WaveId id);
   void ReleaseVramWavesOf(uint64_t batch);
   void BeginCopy(LoadedModel& model, SizeClass size_class, const StartRead& start);
-  [[nodiscard]] bool HasRoomInRam(const LoadedModel& model, SizeClass size_class,
-                                  const ExpertKey& key) const;
-  void BeginWriteBack(LoadedModel& model, SizeClass size_class, const WriteBack& victim);
+  [[nodiscard]] static bool HasRoomInRam(const ResidencyLedger& ram, const ExpertKey& key);
+  [[nodiscard]] static bool MayWriteBack(const LoadedModel& model, SizeClass size_class,
+                                         const WriteBack& victim);
+  bool BeginWriteBack(LoadedModel& model, SizeClass size_class, const WriteBack& victim);
+  void EmptySlot(LoadedModel& model, SizeClass size_class, SlotIndex slot);
+  void StepIn(PoolId pool, LoadedModel& model, SizeClass size_class, const LedgerEvent& event);
   bool TakeWriteBack(LoadedModel& model, SizeClass size_class, const StartRead& start);
   void OnCopyDone(const CopyDone& done);
   void OnCopiedIn(const CopyUnderWay& copy, DeviceOutcome outcome);

@@ -1,6 +1,7 @@
 // LayerExecutor's copies between RAM and a device's memory: experts that enter VRAM, and those that
 // leave it for them.
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -30,20 +31,30 @@ void LayerExecutor::BeginCopy(LoadedModel& model, SizeClass size_class, const St
 }
 
 // Whether a wave of the key alone would be granted at once: a victim does not wait.
-bool LayerExecutor::HasRoomInRam(const LoadedModel& model, SizeClass size_class,
-                                 const ExpertKey& key) const {
-  const ResidencyLedger& ram = *model.ledgers[Raw(size_class)];
+bool LayerExecutor::HasRoomInRam(const ResidencyLedger& ram, const ExpertKey& key) {
   const LedgerCounts counts = ram.counts();
   // A slot that is being read ahead is no room until its read has ended.
-  return counts.waiting_waves == 0 && ram.StateOf(key) == SlotState::kAbsent &&
-         !ram.IsQuarantined(key) &&
+  return counts.waiting_waves == 0 && !ram.IsQuarantined(key) &&
          counts.free + counts.resident + counts.loading > counts.reserved + counts.prefetching;
 }
 
-void LayerExecutor::BeginWriteBack(LoadedModel& model, SizeClass size_class,
+// Few stand before a copy that somebody wants. Where slots retire nobody waits for theirs, and the
+// drive is slower than the link: these may fill a part of RAM.
+bool LayerExecutor::MayWriteBack(const LoadedModel& model, SizeClass size_class,
+                                 const WriteBack& victim) {
+  const ResidencyLedger& ram = *model.ledgers[Raw(size_class)];
+  uint32_t most = VramPool::kMaxWriteBacks;
+  if (victim.retiring) most = std::max(most, ram.slot_count() / 4);
+  return model.vram->write_backs() < most && HasRoomInRam(ram, victim.key);
+}
+
+// False when no copy begins: RAM has the expert or reads it already, or it is dropped.
+bool LayerExecutor::BeginWriteBack(LoadedModel& model, SizeClass size_class,
                                    const WriteBack& victim) {
-  if (!HasDevice() || !model.vram->MayWriteBack() || !HasRoomInRam(model, size_class, victim.key)) {
-    return model.vram->NoteVictim(VramPool::Victim::kDropped);
+  if (model.ledgers[Raw(size_class)]->StateOf(victim.key) != SlotState::kAbsent) return false;
+  if (!HasDevice() || !MayWriteBack(model, size_class, victim)) {
+    model.vram->NoteVictim(VramPool::Victim::kDropped);
+    return false;
   }
   const WaveId id{next_wave_++};
   Wave& wave = waves_[id];
@@ -54,23 +65,37 @@ void LayerExecutor::BeginWriteBack(LoadedModel& model, SizeClass size_class,
   write_back_ = victim;
   Step(model, size_class, ReserveWave{.wave = id, .keys = wave.keys, .tenure = Tenure::kHeld});
   MOE_CHECK(!write_back_, "{} got no slot in RAM", ToString(victim.key));
+  return true;
+}
+
+// Within a step of VRAM's ledger: the slot retires. Its memory is given back when its expert, if it
+// goes to RAM, has been copied out.
+void LayerExecutor::EmptySlot(LoadedModel& model, SizeClass size_class, SlotIndex slot) {
+  const std::optional<ExpertKey> expert = model.vram->SlotRetires(size_class, slot);
+  const DeviceAddress from = model.vram->Slot(size_class, slot);
+  if (expert &&
+      BeginWriteBack(model, size_class, {.key = *expert, .from = from, .retiring = slot})) {
+    return;
+  }
+  model.vram->SlotVacated(size_class, slot);
 }
 
 // Within a step of RAM's ledger: whether the bytes come from VRAM, not from the drive.
 bool LayerExecutor::TakeWriteBack(LoadedModel& model, SizeClass size_class,
                                   const StartRead& start) {
   if (!write_back_ || write_back_->key != start.key) return false;
-  const DeviceAddress from = std::exchange(write_back_, std::nullopt)->from;
+  const WriteBack victim = *std::exchange(write_back_, std::nullopt);
   const CopyId id{next_copy_++};
   copies_.emplace(id, CopyUnderWay{.way = CopyWay::kBackToRam,
                                    .model = &model,
                                    .size_class = size_class,
                                    .key = start.key,
-                                   .ticket = start.ticket});
+                                   .ticket = start.ticket,
+                                   .retiring = victim.retiring});
   ++model.device_work;
   model.vram->NoteVictim(VramPool::Victim::kWrittenBack);
   const uint64_t bytes = model.geometry->Find(start.key.layer)->record.bytes;
-  device_->Copy(id, CopyOut{.from = from,
+  device_->Copy(id, CopyOut{.from = victim.from,
                             .to = model.arena->Slot(size_class, start.ticket.slot).first(bytes)});
   return true;
 }
@@ -114,6 +139,7 @@ void LayerExecutor::OnCopiedIn(const CopyUnderWay& copy, DeviceOutcome outcome) 
 // A copy that did not come is, to RAM's ledger, a read that begins anew: from the drive.
 void LayerExecutor::OnWrittenBack(const CopyUnderWay& copy, DeviceOutcome outcome) {
   copy.model->vram->WriteBackEnded();
+  if (copy.retiring) copy.model->vram->SlotVacated(copy.size_class, *copy.retiring);
   if (outcome == DeviceOutcome::kDone) {
     return Step(*copy.model, copy.size_class, ReadLanded{.ticket = copy.ticket});
   }

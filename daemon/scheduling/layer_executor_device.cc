@@ -42,6 +42,10 @@ void LayerExecutor::StepVram(LoadedModel& model, SizeClass size_class, const Led
       OnVramReady(*ready);
     } else if (const auto* evicted = std::get_if<KeyEvicted>(&command)) {
       desk_.NoteVictim(kDevicePool, *evicted);
+      // RAM may be about to give it up for VRAM's sake.
+      Step(model, size_class, KeepKey{.key = evicted->key});
+    } else if (const auto* retired = std::get_if<SlotRetired>(&command)) {
+      EmptySlot(model, size_class, retired->slot);
     } else {
       OnVramFailed(std::get<KeyFailed>(command));
     }
@@ -315,7 +319,7 @@ void LayerExecutor::OnLost(const Error& why) {
     for (size_t i = 0; i < model->vram->class_count(); ++i) {
       const SizeClass size_class{static_cast<uint8_t>(i)};
       const ResidencyLedger& ledger = model->vram->ledger(size_class);
-      for (uint32_t slot = 0; slot < ledger.slot_count(); ++slot) {
+      for (uint32_t slot = 0; slot < ledger.place_count(); ++slot) {
         const ResidencyLedger::SlotView view = ledger.View(SlotIndex{slot});
         if (view.state != SlotState::kResident) continue;
         StepVram(*model, size_class, DropKey{.key = view.key});

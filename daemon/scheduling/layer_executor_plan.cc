@@ -52,7 +52,7 @@ void LayerExecutor::ReadPicks(const ActiveBatch& active) {
   const SizeClass size_class = active.batch.geometry().size_class;
   picks_.clear();
   for (const LayerBatch::PickedExpert& expert : active.batch.experts()) {
-    const bool in_vram = model.vram && model.vram->IsResident(size_class, expert.key);
+    const bool in_vram = model.vram && model.vram->Serves(size_class, expert.key);
     picks_.push_back({.place = in_vram ? PickPlace::kVram
                                        : PlaceInRam(*model.ledgers[Raw(size_class)], expert.key),
                       .kind = ModelPlanning::KindOf(size_class),
@@ -92,6 +92,11 @@ void LayerExecutor::ReserveInVram(uint64_t id, ActiveBatch& active) {
     wave.experts.push_back(i);
     keys.push_back(experts[i].key);
     heat.push_back(experts[i].heat);
+  }
+  // What was guessed has come: no wave of RAM's ledger will say so.
+  for (const ExpertKey& key : keys) {
+    if (model.ledgers[Raw(size_class)]->StateOf(key) == SlotState::kAbsent) continue;
+    Step(model, size_class, DropPrefetch{.key = key});
   }
   model.vram->NoteAbsent(
       size_class, static_cast<uint64_t>(std::ranges::count_if(picks_, [](const PlanPick& pick) {

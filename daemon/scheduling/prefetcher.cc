@@ -16,10 +16,32 @@ std::optional<LayerIndex> LayerAhead(const ModelGeometry& geometry, LayerIndex l
   return (found + ahead)->layer;
 }
 
-bool AllResident(const LoadedModel& model) {
+// RAM and VRAM hold no fewer experts than there are. Some may be in both.
+bool MayAllBeResident(const LoadedModel& model) {
   uint64_t resident = 0;
   for (const auto& ledger : model.ledgers) resident += ledger->counts().resident;
-  return resident == model.geometry->TotalExperts();
+  for (size_t i = 0; model.vram != nullptr && i < model.vram->class_count(); ++i) {
+    resident += model.vram->ledger(SizeClass{static_cast<uint8_t>(i)}).counts().resident;
+  }
+  return resident >= model.geometry->TotalExperts();
+}
+
+// Every expert of the layer is in RAM or in VRAM.
+bool HasAllOf(const LoadedModel& model, LayerIndex layer) {
+  const LayerGeometry& geometry = *model.geometry->Find(layer);
+  const ResidencyLedger& ram = *model.ledgers[Raw(geometry.size_class)];
+  for (uint16_t expert = 0; expert < geometry.experts; ++expert) {
+    const ExpertKey key{model.id, layer, ExpertIndex{expert}};
+    if (ram.StateOf(key) == SlotState::kResident) continue;
+    if (model.vram == nullptr || !model.vram->IsResident(geometry.size_class, key)) return false;
+  }
+  return true;
+}
+
+// What is wanted of the layer may be absent: guessing is worth while. Looks at the single experts
+// only where hardly any can be.
+bool MayLack(const LoadedModel& model, LayerIndex layer) {
+  return !MayAllBeResident(model) || !HasAllOf(model, layer);
 }
 
 }  // namespace
@@ -36,7 +58,6 @@ void Prefetcher::CallBegins(const LoadedModel& model, const LayerCall& call,
                             std::vector<ExpertKey>& dropped) {
   if (!options_.enabled) return;
   const uint64_t stamp = book_.Begin(call.session, model.id, call.layer, call.experts, dropped);
-  if (AllResident(model)) return;
   if (options_.hints) TakeHints(model, call.session, stamp, call.hints);
   if (call.rows > GuessThread::kMostRows) return;
   if (thread_ && model.router) AskRouter(model, call, stamp);
@@ -48,7 +69,9 @@ void Prefetcher::AskRouter(const LoadedModel& model, const LayerCall& call, uint
   uint32_t count = 0;
   for (uint32_t ahead = 1; ahead <= options_.depth; ++ahead) {
     const auto target = LayerAhead(*model.geometry, call.layer, ahead);
-    if (target && model.router->Knows(*target)) targets[count++] = *target;
+    if (target && model.router->Knows(*target) && MayLack(model, *target)) {
+      targets[count++] = *target;
+    }
   }
   if (count == 0) return;
   thread_->Ask({.router = model.router,
@@ -69,7 +92,7 @@ void Prefetcher::AskHistory(const LoadedModel& model, const LayerCall& call, uin
   }
   last = {.model = model.id, .layer = call.layer, .experts = call.experts};
   const auto next = LayerAhead(*model.geometry, call.layer, 1);
-  if (!next) return;
+  if (!next || !MayLack(model, *next)) return;
   history->Guess(call.layer, call.experts, GuessesFor(model), followers_);
   keys_.clear();
   for (const ExpertIndex expert : followers_) keys_.push_back({model.id, *next, expert});

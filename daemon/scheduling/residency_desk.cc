@@ -55,8 +55,7 @@ SlotState ResidencyDesk::StateOf(const LoadedModel& model, const Place& place) c
 
 void ResidencyDesk::Step(LoadedModel& model, const Place& place, const LedgerEvent& event) {
   const SizeClass size_class = ClassOf(model, place.key);
-  if (place.pool == kRamPool) return executor_.Step(model, size_class, event);
-  executor_.StepVram(model, size_class, event);
+  executor_.StepIn(place.pool, model, size_class, event);
 }
 
 // Slots that are kept from calls

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "tiers/arena_plan.h"
-#include "tiers/device/slot_granules.h"
 
 namespace moetier {
 namespace {
@@ -21,39 +20,43 @@ std::vector<ExpertKey> KeysOfClass(ModelId model, const ModelGeometry& geometry,
   return keys;
 }
 
-// PlanArena, with room for what whole granules take beyond the slots.
-Result<ArenaPlan> PlanWithin(std::span<const SizeClassGeometry> classes, Bytes budget,
-                             Bytes granule) {
-  Result<ArenaPlan> plan = PlanArena(classes, budget, 1);
-  Bytes spared;
-  while (plan.has_value() && DeviceMemory(*plan, granule) > budget) {
-    spared += DeviceMemory(*plan, granule) - budget;
-    plan = PlanArena(classes, budget - std::min(spared, budget), 1);
+}  // namespace
+
+Result<ArenaPlan> VramPool::Plan(const ModelGeometry& geometry, const MemoryBudget& budget,
+                                 Bytes granule) {
+  Bytes resolved = ResolveBudget(budget, geometry.TotalBytes());
+  if (resolved >= geometry.TotalBytes()) {
+    resolved += granule * geometry.size_classes.size();  // each class ends within one
   }
+  Result<ArenaPlan> plan = PlanArena(geometry.size_classes, resolved, 1, granule);
+  if (plan.has_value() && resolved > geometry.TotalBytes()) plan->budget = plan->total;
   return plan;
 }
 
-}  // namespace
-
 Result<std::unique_ptr<VramPool>> VramPool::Create(const Options& options, ModelId model,
                                                    const ModelGeometry& geometry, Device& device) {
-  const Bytes budget =
-      std::min(ResolveBudget(options.budget, geometry.TotalBytes()), device.free());
-  Result<ArenaPlan> plan = PlanWithin(geometry.size_classes, budget, device.description().granule);
+  const Bytes granule = device.description().granule;
+  Result<ArenaPlan> plan = Plan(geometry, options.budget, granule);
+  if (const Bytes left = device.free(); plan.has_value() && plan->total > left) {
+    plan = Plan(geometry, left, granule);
+  }
   if (!plan.has_value()) {
     plan.error().message = fmt::format("{}: {}", options.budget_key, plan.error().message);
     return std::move(plan).error();
   }
-  std::unique_ptr<VramPool> pool(new VramPool(options.admission, budget));
+  std::unique_ptr<VramPool> pool(new VramPool(options.admission, plan->budget));
+  ASSIGN_OR_RETURN(pool->arena_, device.Allocate(*plan, options.budget_key));
   for (size_t i = 0; i < plan->regions.size(); ++i) {
     Class& each = pool->classes_.emplace_back();
+    const uint32_t places = pool->arena_->Places(SizeClass{static_cast<uint8_t>(i)});
     ASSIGN_OR_RETURN(each.ledger,
                      ResidencyLedger::Create({.slot_count = plan->regions[i].slots,
+                                              .place_count = places,
+                                              .retiring = Retiring::kHighest,
                                               .policy = options.policy,
                                               .keys = KeysOfClass(model, geometry, i)}));
-    each.occupants.resize(plan->regions[i].slots);
+    each.occupants.resize(places);
   }
-  ASSIGN_OR_RETURN(pool->arena_, device.Allocate(*plan, options.budget_key));
   return pool;
 }
 
@@ -86,6 +89,16 @@ void VramPool::CopyEnded(SizeClass size_class, SlotIndex slot, const ExpertKey& 
   if (here.StateOf(key) != SlotState::kResident || here.SlotOf(key) != slot) return;
   ++counters_.copies_in;
   classes_[Raw(size_class)].occupants[Raw(slot)] = key;
+}
+
+std::optional<ExpertKey> VramPool::SlotRetires(SizeClass size_class, SlotIndex slot) {
+  ++leaving_;
+  return std::exchange(classes_[Raw(size_class)].occupants[Raw(slot)], std::nullopt);
+}
+
+void VramPool::SlotVacated(SizeClass size_class, SlotIndex slot) {
+  --leaving_;
+  retired_.emplace_back(size_class, slot);
 }
 
 }  // namespace moetier

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/memory_budget.h"
@@ -25,7 +26,8 @@ enum class VramAdmission : uint8_t { kAlways, kSecondTouch };
 // exclusive of RAM: a copy that has landed gives the RAM slot up.
 // Waves of these ledgers never wait: those of calls name what is resident, and a copy is asked for
 // only where MayEnter says so.
-// Threads:  built by whoever loads the model, then the executor's alone.
+// Threads:  built by whoever loads the model, then the executor's alone; but memory(), which stays
+//           and whose size one thread at a time changes as DeviceArena says.
 // Lifetime: the device outlives it; no copy or run may touch it at its end.
 class VramPool {
  public:
@@ -40,6 +42,10 @@ class VramPool {
     std::string policy = "lru";          // tiers/eviction_policy.h names them
     VramAdmission admission = VramAdmission::kAlways;
   };
+  // How a budget is divided; kExhausted as PlanArena says. A share of 100 % is room for all
+  // records, with what granules take beside them.
+  static Result<ArenaPlan> Plan(const ModelGeometry& geometry, const MemoryBudget& budget,
+                                Bytes granule);
   // kExhausted when the device has no room for a slot of each size class; whatever the device
   // refuses with.
   static Result<std::unique_ptr<VramPool>> Create(const Options& options, ModelId model,
@@ -59,6 +65,14 @@ class VramPool {
     return ledger(size_class).StateOf(key) == SlotState::kResident;
   }
 
+  // Whether calls may compute it here: it is resident, and more slots than the budget has are not
+  // held up by new calls.
+  [[nodiscard]] bool Serves(SizeClass size_class, const ExpertKey& key) const {
+    const ResidencyLedger& here = ledger(size_class);
+    const uint32_t active = here.place_count() - here.counts().retired;
+    return active <= here.slot_count() && IsResident(size_class, key);
+  }
+
   // An expert that is not here was computed from RAM: whether it is to be let in.
   [[nodiscard]] bool WantsIn(const ExpertKey& key);
   // Whether a copy of `key`, which is not resident, may begin now.
@@ -69,7 +83,16 @@ class VramPool {
   std::optional<ExpertKey> CopyBegins(SizeClass size_class, SlotIndex slot, const ExpertKey& key);
   // It has ended, and the ledger knows.
   void CopyEnded(SizeClass size_class, SlotIndex slot, const ExpertKey& key, DeviceOutcome outcome);
-  // The expert that leaves VRAM is copied back to RAM before it is overwritten, or dropped.
+  // The slot retires. Gives the expert that was there, if one was: its bytes are good until
+  // SlotVacated, which says that no copy reads them any more.
+  std::optional<ExpertKey> SlotRetires(SizeClass size_class, SlotIndex slot);
+  void SlotVacated(SizeClass size_class, SlotIndex slot);
+  [[nodiscard]] uint32_t leaving() const { return leaving_; }  // retired, not vacated
+  // Vacated slots, since the last look.
+  std::vector<std::pair<SizeClass, SlotIndex>> TakeRetired() { return std::exchange(retired_, {}); }
+
+  // The expert that leaves VRAM, and is not in RAM, is copied back there before it is overwritten,
+  // or dropped.
   enum class Victim : uint8_t { kWrittenBack, kDropped };
   void NoteVictim(Victim victim) {
     ++(victim == Victim::kDropped ? counters_.dropped_victims : counters_.written_back);
@@ -77,7 +100,6 @@ class VramPool {
   }
   void WriteBackEnded() { --write_backs_; }
   [[nodiscard]] uint32_t write_backs() const { return write_backs_; }  // under way
-  [[nodiscard]] bool MayWriteBack() const { return write_backs_ < kMaxWriteBacks; }
   // `experts` picked experts of a piece were not here.
   void NoteAbsent(SizeClass size_class, uint64_t experts) {
     classes_[Raw(size_class)].absent += experts;
@@ -93,8 +115,10 @@ class VramPool {
   // Picked experts that were not here, per (request, expert).
   [[nodiscard]] uint64_t absent(size_t size_class) const { return classes_[size_class].absent; }
   [[nodiscard]] size_t class_count() const { return classes_.size(); }
+  [[nodiscard]] DeviceArena& memory() const { return *arena_; }
   [[nodiscard]] Bytes size() const { return arena_->size(); }
   [[nodiscard]] Bytes budget() const { return budget_; }
+  void set_budget(Bytes budget) { budget_ = budget; }
 
  private:
   struct Class {
@@ -106,12 +130,14 @@ class VramPool {
   VramPool(VramAdmission admission, Bytes budget) : admission_(admission), budget_(budget) {}
 
   const VramAdmission admission_;
-  const Bytes budget_;
+  Bytes budget_;
   std::unique_ptr<DeviceArena> arena_;
   std::vector<Class> classes_;
   std::unordered_set<ExpertKey> touched_;  // kSecondTouch: once
   uint32_t copies_ = 0;                    // into the pool, under way
   uint32_t write_backs_ = 0;               // likewise
+  uint32_t leaving_ = 0;
+  std::vector<std::pair<SizeClass, SlotIndex>> retired_;
   Counters counters_;
 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # With a device beside the CPU the output bits are still the same: whatever VRAM and RAM hold, by
-# every policy and rule of entry, for one session and for many, and when the device is lost in
-# mid-run. Each is compared with the reference that `moetierctl replay` computes from the model file.
+# every policy and rule of entry, for one session and for many, when the device is lost in mid-run,
+# and while the budgets of both change. Each is compared with the reference that `moetierctl replay` computes from the model file.
 # usage: device_exactness_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
 ctl="$1"
@@ -56,6 +56,27 @@ for lost_after in 1 20 80; do
     same "$(setup "$lost_after" 25% 30% lru)" -- --rows 1 --sessions 4
   check "and said" out_has device:lost
 done
+
+# Memory of both pools is lent and taken again, over and over, while the calls come.
+lending() {
+  local replay lends=0 size=0
+  start_daemon "$(setup 0 50% 30% lru)" || return 1
+  replay_hash --rows 1 --sessions 4 >"$work/hash" &
+  replay=$!
+  while kill -0 "$replay" 2>/dev/null; do
+    size=$((size % 6 + 1))
+    "$ctl" yield --pool card --bytes "${size}MiB" --for 1s >/dev/null || return 1
+    "$ctl" yield --pool ram0 --bytes "$((7 - size))MiB" --for 1s >/dev/null || return 1
+    lends=$((lends + 1))
+  done
+  wait "$replay" || return 1
+  "$ctl" status --json >"$work/out"
+  stop_daemon || { echo "the daemon ended badly"; return 1; }
+  ((lends > 1)) || { echo "$lends lends"; return 1; }
+  equal "$(cat "$work/hash")" "$hash"
+}
+check "budgets of RAM and VRAM that change under the calls" lending
+check "and VRAM was used" test "$(json_value '["pools"][1]["copies_in"]')" -gt 0
 
 start_daemon "$(setup 0 25% 30% lru)"
 "$ctl" status >"$work/table"

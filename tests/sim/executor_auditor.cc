@@ -32,6 +32,7 @@ void ExecutorAuditor::Check() {
     if (vram) CheckCounts(Pool::kVram, model->vram->ledger(size_class));
   }
   if (vram) CheckExclusive(*model);
+  if (vram) CheckDropped(*model);
 }
 
 void ExecutorAuditor::CheckSlots(Pool pool, SizeClass size_class, const ResidencyLedger& ledger,
@@ -89,8 +90,17 @@ std::optional<uint32_t>& ExecutorAuditor::GarbageOf(Pool pool, SizeClass size_cl
   return slots[Raw(slot)];
 }
 
-void ExecutorAuditor::GivenBack(SizeClass size_class, SlotIndex slot) {
-  std::ranges::fill(machine_.model()->arena->Slot(size_class, slot), kGarbage);
+void ExecutorAuditor::GivenBack(PoolId pool, SizeClass size_class, SlotIndex slot) {
+  const LoadedModel& model = *machine_.model();
+  std::span<std::byte> memory = model.arena->Slot(size_class, slot);
+  if (pool == kDevicePool) {
+    const DeviceAddress address = model.vram->Slot(size_class, slot);
+    memory = machine_.device()->Memory(address, memory.size());
+    if (machine_.device()->IsInUse(address)) {
+      Report(fmt::format("slot {} of VRAM is given back and in use", Raw(slot)));
+    }
+  }
+  std::ranges::fill(memory, kGarbage);
 }
 
 void ExecutorAuditor::CheckCounts(Pool pool, const ResidencyLedger& ledger) {
@@ -116,6 +126,18 @@ void ExecutorAuditor::CheckExclusive(const LoadedModel& model) {
     Report(fmt::format("{} has come to VRAM and RAM keeps it", ToString(key)));
   }
   in_vram_ = std::move(there);
+}
+
+// What waits to be given up by RAM is in VRAM: else the drive alone has it.
+void ExecutorAuditor::CheckDropped(const LoadedModel& model) {
+  for (size_t i = 0; i < model.ledgers.size(); ++i) {
+    const SizeClass size_class{static_cast<uint8_t>(i)};
+    for (uint32_t slot = 0; slot < model.ledgers[i]->place_count(); ++slot) {
+      const ResidencyLedger::SlotView view = model.ledgers[i]->View(SlotIndex{slot});
+      if (!view.dropped || model.vram->IsResident(size_class, view.key)) continue;
+      Report(fmt::format("RAM is to give {} up, which has left VRAM", ToString(view.key)));
+    }
+  }
 }
 
 void ExecutorAuditor::CheckAtRest(size_t pinned) {
@@ -150,7 +172,9 @@ void ExecutorAuditor::CheckAtRest(size_t pinned) {
   if (reserved != pinned) {
     Report(fmt::format("at rest, {} slots are reserved and {} experts pinned", reserved, pinned));
   }
-  if (model->vram && model->vram->write_backs() != 0) Report("at rest, write-backs are counted");
+  if (model->vram && model->vram->write_backs() + model->vram->leaving() != 0) {
+    Report("at rest, write-backs are counted");
+  }
   if (model->reads_in_flight + model->device_work != 0) {
     Report(fmt::format("at rest, {} reads and {} pieces of device work are counted",
                        model->reads_in_flight, model->device_work));

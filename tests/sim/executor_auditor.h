@@ -14,7 +14,8 @@ namespace moetier {
 
 // Looks at the ledgers and at the memory after every event: what is resident has its own bytes, a
 // free slot is nobody's (it holds garbage, so that a late reader or writer shows), slots add up, a
-// copy into VRAM leaves none in RAM. The first breach is kept.
+// copy into VRAM leaves none in RAM, and RAM gives up nothing that VRAM does not have. The first
+// breach is kept.
 class ExecutorAuditor {
  public:
   explicit ExecutorAuditor(SimMachine& machine) : machine_(machine) {}
@@ -24,8 +25,8 @@ class ExecutorAuditor {
   void CheckAtRest(size_t pinned);
   // When no session is left, nothing is expected.
   void CheckNothingExpected();
-  // The slot's memory has gone back to the host.
-  void GivenBack(SizeClass size_class, SlotIndex slot);
+  // The slot's memory has gone back to the host or to the device.
+  void GivenBack(PoolId pool, SizeClass size_class, SlotIndex slot);
 
   void Report(std::string breach) {
     if (!breach_) breach_ = std::move(breach);
@@ -44,6 +45,7 @@ class ExecutorAuditor {
   void CheckResident(Pool pool, const ExpertKey& key, std::span<const std::byte> memory);
   void CheckCounts(Pool pool, const ResidencyLedger& ledger);
   void CheckExclusive(const LoadedModel& model);
+  void CheckDropped(const LoadedModel& model);
   std::optional<uint32_t>& GarbageOf(Pool pool, SizeClass size_class, SlotIndex slot);
 
   SimMachine& machine_;

@@ -40,6 +40,8 @@ std::string_view CanaryName(ExecutorCanary canary) {
       return "answered twice";
     case ExecutorCanary::kMemoryGivenBackEarly:
       return "memory given back early";
+    case ExecutorCanary::kVramGivenBackEarly:
+      return "VRAM given back early";
     case ExecutorCanary::kPinForgotten:
       return "pin forgotten";
   }

@@ -31,6 +31,7 @@ enum class ExecutorCanary : uint8_t {
   kAnswersSwapped,
   kAnsweredTwice,
   kMemoryGivenBackEarly,
+  kVramGivenBackEarly,
   kPinForgotten,
 };
 
@@ -43,7 +44,8 @@ inline constexpr ExecutorCanary kAllExecutorCanaries[] = {
     ExecutorCanary::kCopyEndLost,           ExecutorCanary::kRunNotComputed,
     ExecutorCanary::kRunOfOtherRows,        ExecutorCanary::kLossUnseen,
     ExecutorCanary::kAnswersSwapped,        ExecutorCanary::kAnsweredTwice,
-    ExecutorCanary::kMemoryGivenBackEarly,  ExecutorCanary::kPinForgotten,
+    ExecutorCanary::kMemoryGivenBackEarly,  ExecutorCanary::kVramGivenBackEarly,
+    ExecutorCanary::kPinForgotten,
 };
 
 std::string_view CanaryName(ExecutorCanary canary);

@@ -119,6 +119,16 @@ bool SimDevice::IsCopying(DeviceAddress address) const {
   });
 }
 
+bool SimDevice::IsInUse(DeviceAddress address) const {
+  const auto reads = [=](const DeviceTask& task) {
+    const auto* const slot = std::get_if<DeviceAddress>(&task.record);
+    return slot != nullptr && *slot == address;
+  };
+  return IsCopying(address) || std::ranges::any_of(runs_, [&](const QueuedRun& queued) {
+           return std::ranges::any_of(queued.tasks, reads);
+         });
+}
+
 void SimDevice::Copy(CopyId id, const DeviceCopy& copy) {
   if (const auto* out = std::get_if<CopyOut>(&copy)) {
     std::memset(out->to.data(), kGarbage, out->to.size());

@@ -49,6 +49,8 @@ class SimDevice final : public Device {
   // A slot's bytes, and whether a copy is under way from or to it.
   [[nodiscard]] std::span<std::byte> Memory(DeviceAddress address, size_t bytes);
   [[nodiscard]] bool IsCopying(DeviceAddress address) const;
+  // A copy or a run under way touches the slot.
+  [[nodiscard]] bool IsInUse(DeviceAddress address) const;
 
   void Start(DeviceListener& listener) override { listener_ = &listener; }
   void Stop() override {}

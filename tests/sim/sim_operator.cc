@@ -89,58 +89,96 @@ void SimOperator::CheckPins() {
 }
 
 void SimOperator::ChangeBudget() {
-  if (budget_) return;
+  const LoadedModel* const model = machine_.model();
+  if (budget_ || model == nullptr || model->removed) return;
   Budget budget;
+  if (model->vram != nullptr && random_.Percent(50)) budget.of.pool = kDevicePool;
   for (const SizeClassGeometry& each : machine_.sim_model.geometry().size_classes) {
     budget.slots.push_back(random_.Between(1, each.records));
   }
-  const Status limited = machine_.executor.LimitSlots(kSimModel, budget.slots);
-  trace_.Say("a budget of {} slots: {}", fmt::join(budget.slots, " and "),
-             limited.has_value() ? "taken" : limited.error().message);
-  if (!limited.has_value()) {
-    if (limited.error().reason != Reason::kNoRoom) auditor_.Report(limited.error().message);
+  Status set = TakeMissing(budget);
+  if (set.has_value()) {
+    set = machine_.executor.LimitSlots(budget.of, budget.slots);
+    if (!set.has_value()) {
+      for (const SlotRun& run : budget.taken) GiveBack(budget.of, run.size_class, run.first);
+    }
+  }
+  trace_.Say("a budget of {} slots in pool {}: {}", fmt::join(budget.slots, " and "),
+             Raw(budget.of.pool), set.has_value() ? "taken" : set.error().message);
+  if (!set.has_value()) {
+    const bool lost = set.error().code == ErrorCode::kUnavailable && machine_.device()->lost();
+    if (set.error().reason != Reason::kNoRoom && !lost) auditor_.Report(set.error().message);
     return;
   }
   budget_ = std::move(budget);
-  if (canary_ != ExecutorCanary::kMemoryGivenBackEarly) return;
-  for (size_t i = 0; i < budget_->slots.size(); ++i) {
+  GiveBackEarly(*budget_);
+}
+
+void SimOperator::GiveBackEarly(const Budget& budget) {
+  const PoolId pool = canary_ == ExecutorCanary::kMemoryGivenBackEarly ? kRamPool : kDevicePool;
+  const bool early = canary_ == ExecutorCanary::kMemoryGivenBackEarly ||
+                     canary_ == ExecutorCanary::kVramGivenBackEarly;
+  if (!early || budget.of.pool != pool) return;
+  for (size_t i = 0; i < budget.slots.size(); ++i) {
     const SizeClass size_class{static_cast<uint8_t>(i)};
-    for (uint32_t slot = budget_->slots[i]; slot < machine_.model()->arena->Places(size_class);
+    for (uint32_t slot = budget.slots[i]; slot < machine_.model()->arena->Places(size_class);
          ++slot) {
-      auditor_.GivenBack(size_class, SlotIndex{slot});
+      auditor_.GivenBack(pool, size_class, SlotIndex{slot});
     }
   }
 }
 
 bool SimOperator::ContinueBudget() {
   if (!budget_) return false;
-  const LayerExecutor::SlotUse use = machine_.executor.TakeRetired(kSimModel);
+  const SlotUse use = machine_.executor.TakeRetired(budget_->of);
   if (use.active.empty()) return budget_.reset(), true;  // the model is being removed
-  for (const auto& [size_class, slot] : use.retired) auditor_.GivenBack(size_class, slot);
+  for (const auto& [size_class, slot] : use.retired) GiveBack(budget_->of, size_class, slot);
+  if (use.leaving > 0) return false;
   for (size_t i = 0; i < budget_->slots.size(); ++i) {
     if (use.active[i] > budget_->slots[i]) return false;
   }
-  TakeMissing(*budget_, use);
+  machine_.executor.RestoreSlots(budget_->of, budget_->taken, Bytes(1));
+  CheckInForce(*budget_);
   budget_.reset();
   return true;
 }
 
-void SimOperator::TakeMissing(const Budget& budget, const LayerExecutor::SlotUse& use) {
-  std::vector<LayerExecutor::SlotRun> runs;
+void SimOperator::GiveBack(const ModelPool& of, SizeClass size_class, SlotIndex slot) {
+  auditor_.GivenBack(of.pool, size_class, slot);
+  if (of.pool == kDevicePool) machine_.model()->vram->memory().GiveBack(size_class, slot);
+}
+
+// Memory for the slots that are missing, each a run of its own; all of it or nothing.
+Status SimOperator::TakeMissing(Budget& budget) {
+  const SlotUse use = machine_.executor.TakeRetired(budget.of);
   for (size_t i = 0; i < budget.slots.size(); ++i) {
-    const uint32_t missing = budget.slots[i] - use.active[i];
+    const SizeClass size_class{static_cast<uint8_t>(i)};
+    const uint32_t missing = budget.slots[i] - std::min(budget.slots[i], use.active[i]);
     for (uint32_t at = 0; at < missing; ++at) {
-      runs.push_back({.size_class = SizeClass{static_cast<uint8_t>(i)},
-                      .first = use.spare[i][at],
-                      .count = 1});
+      const SlotIndex slot = use.spare[i][at];
+      Status taken = Ok{};
+      if (budget.of.pool == kDevicePool) {
+        taken = machine_.model()->vram->memory().Take(size_class, slot, 1);
+      }
+      if (!taken.has_value()) {
+        for (const SlotRun& run : budget.taken) GiveBack(budget.of, run.size_class, run.first);
+        return taken;
+      }
+      budget.taken.push_back({.size_class = size_class, .first = slot, .count = 1});
     }
   }
-  machine_.executor.RestoreSlots(kSimModel, runs, Bytes(1));
+  return Ok{};
+}
+
+void SimOperator::CheckInForce(const Budget& budget) {
   const LoadedModel& model = *machine_.model();
   for (size_t i = 0; i < budget.slots.size(); ++i) {
-    if (model.ledgers[i]->slot_count() == budget.slots[i]) continue;
+    const SizeClass size_class{static_cast<uint8_t>(i)};
+    const ResidencyLedger& ledger =
+        budget.of.pool == kRamPool ? *model.ledgers[i] : model.vram->ledger(size_class);
+    if (ledger.slot_count() == budget.slots[i]) continue;
     auditor_.Report(fmt::format("a budget of {} slots is in force with {}", budget.slots[i],
-                                model.ledgers[i]->slot_count()));
+                                ledger.slot_count()));
   }
 }
 

@@ -25,7 +25,7 @@ class SimOperator {
   void Pin();
   void Unpin();
   void UnpinAll();
-  // One at a time, as in the daemon; nothing while one is under way.
+  // In RAM or VRAM. One at a time, as in the daemon; nothing while one is under way.
   void ChangeBudget();
   void Preheat();
   void Reload();
@@ -40,14 +40,19 @@ class SimOperator {
 
  private:
   struct Budget {
+    ModelPool of{kSimModel, kRamPool};
     std::vector<uint32_t> slots;  // by size class
+    std::vector<SlotRun> taken;   // have memory again, and are to be used when the rest has retired
   };
 
   std::vector<ExpertKey> DrawKeys(uint32_t most);
   void AskFor(const std::vector<ExpertKey>& keys);
   bool ConcludePins();
   bool ContinueBudget();
-  void TakeMissing(const Budget& budget, const LayerExecutor::SlotUse& use);
+  [[nodiscard]] Status TakeMissing(Budget& budget);
+  void GiveBack(const ModelPool& of, SizeClass size_class, SlotIndex slot);
+  void GiveBackEarly(const Budget& budget);
+  void CheckInForce(const Budget& budget);
 
   SimMachine& machine_;
   ExecutorAuditor& auditor_;

@@ -30,6 +30,7 @@ void DemoCore::Start(const ModelOptions& model) {
   options.cpu_workers = 1;
   options.pin_workers = false;
   options.heat.directory = folder.File("state/heat");
+  adjust(options);
   core = ExpertCore::Create(options, clock, log).value();
   const Status loaded = core->Load(model, AtOnce);
   MOE_CHECK(loaded.has_value(), "{}", loaded.error().message);

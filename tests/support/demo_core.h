@@ -2,6 +2,7 @@
 #define MOETIER_TESTS_SUPPORT_DEMO_CORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -39,6 +40,9 @@ class DemoCore {
   // The calls of these recorded tokens, one after another; how many % of picks were resident.
   double HitRate(uint32_t first_token, uint32_t tokens);
   [[nodiscard]] std::string HeatFile() const;
+
+  // Changes the options of the cores that are started from now on.
+  std::function<void(ExpertCore::Options&)> adjust = [](ExpertCore::Options&) {};
 
   TempFolder folder;
   SteadyClock clock;

@@ -26,7 +26,8 @@ EmulatedDevice::Options DeviceOptions(const DeviceBench::Options& options) {
 DeviceBench::DeviceBench(const Options& options)
     : lane({.workers = 2}, kernels),
       device(DeviceOptions(options), clock, kernels),
-      executor({.max_queued_calls = 256, .max_active_batches = 8}, clock, log, lane),
+      executor({.max_queued_calls = 256, .max_active_batches = 8, .prefetch = options.prefetch},
+               clock, log, lane),
       loader(executor),
       reader({.delivery = FakeRecordReader::Delivery::kThread}, loader) {
   loader.set_reader(&reader);

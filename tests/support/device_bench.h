@@ -32,6 +32,7 @@ class DeviceBench {
     std::string policy = "lru";
     std::string vram_policy = "lru";
     VramAdmission admission = VramAdmission::kAlways;
+    PrefetchOptions prefetch{};
     uint64_t lost_after = 0;
     // Of the device; empty: it does not wait.
     std::function<void(TimePoint)> wait_until = {};

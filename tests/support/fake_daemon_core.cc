@@ -331,16 +331,17 @@ Status FakeDaemonCore::AwaitPreheat(ModelId /*model*/, const ProgressListener& l
   return Ok{};
 }
 
-Result<Bytes> FakeDaemonCore::SetBudget(ModelId model, Bytes bytes,
+Result<Bytes> FakeDaemonCore::SetBudget(const ModelPool& of, Bytes bytes,
                                         std::optional<std::chrono::seconds> hold) {
-  RETURN_IF_ERROR(AdminCall(
-      fmt::format("budget {} {} {}", Raw(model), bytes.count(), hold ? hold->count() : 0)));
+  RETURN_IF_ERROR(AdminCall(fmt::format("budget {} in {} {} {}", Raw(of.model), Raw(of.pool),
+                                        bytes.count(), hold ? hold->count() : 0)));
   return bytes;
 }
 
-Result<BudgetLoan> FakeDaemonCore::LendBudget(ModelId model, Bytes less,
+Result<BudgetLoan> FakeDaemonCore::LendBudget(const ModelPool& of, Bytes less,
                                               std::chrono::seconds hold) {
-  RETURN_IF_ERROR(AdminCall(fmt::format("lend {} {} {}", Raw(model), less.count(), hold.count())));
+  RETURN_IF_ERROR(AdminCall(
+      fmt::format("lend {} in {} {} {}", Raw(of.model), Raw(of.pool), less.count(), hold.count())));
   return BudgetLoan{.in_force = 1_MiB - less, .original = 1_MiB};
 }
 

@@ -70,10 +70,11 @@ class FakeDaemonCore final : public DaemonCore {
   Result<ModelHeat> GetHeat(ModelId model) const override;
   Status SetHeat(ModelId model, const ModelHeat& heat) override;
   Status AwaitPreheat(ModelId model, const ProgressListener& listener) override;
-  Result<Bytes> SetBudget(ModelId model, Bytes bytes,
+  Result<Bytes> SetBudget(const ModelPool& of, Bytes bytes,
                           std::optional<std::chrono::seconds> hold) override;
   // Of 1 MiB.
-  Result<BudgetLoan> LendBudget(ModelId model, Bytes less, std::chrono::seconds hold) override;
+  Result<BudgetLoan> LendBudget(const ModelPool& of, Bytes less,
+                                std::chrono::seconds hold) override;
   FakeResidency& residency() override { return residency_; }
   [[nodiscard]] StatusSnapshot Snapshot() const override;
   void AddRouteTap(std::shared_ptr<RouteTap> tap) override;

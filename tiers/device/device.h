@@ -18,6 +18,7 @@
 #include "kernels/expert_shape.h"
 #include "kernels/layout.h"
 #include "tiers/arena_plan.h"
+#include "tiers/slot_memory.h"
 
 namespace moetier {
 
@@ -104,23 +105,22 @@ struct DeviceDescription {
 //           other slots. Who may use a slot's bytes is the ledger's matter.
 // Lifetime: its device outlives it; the destructor gives the memory back, and no copy or run may
 //           touch it any more.
-class DeviceArena {
+class DeviceArena : public SlotMemory {
  public:
-  virtual ~DeviceArena() = default;
   // Slots that have addresses, with or without memory: a slot a record of the class, or those of
   // the plan where there are no more addresses to be had.
-  [[nodiscard]] virtual uint32_t Places(SizeClass size_class) const = 0;
+  [[nodiscard]] uint32_t Places(SizeClass size_class) const override = 0;
   // The same address for all of the arena's life, whether there is memory behind it or not.
   [[nodiscard]] virtual DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const = 0;
   // The slot, which has memory, loses it: nobody has its bytes, every copy and run that touched it
   // has completed, and nobody uses it before it is taken again. Its granules that no other slot
   // needs go back to the device's budget; the others follow with the last slot that needs them.
   // Does not fail, on a lost device neither. May block for as long as the device's driver takes.
-  virtual void GiveBack(SizeClass size_class, SlotIndex slot) = 0;
+  void GiveBack(SizeClass size_class, SlotIndex slot) override = 0;
   // Memory for `count` slots from `first` on, which have none; their bytes are anything. kExhausted
   // with kNoRoom when the device's budget has too little left, with kMemoryLimit when the driver or
   // host refuses; kUnavailable when the device is lost. In each case nothing is taken.
-  virtual Status Take(SizeClass size_class, SlotIndex first, uint32_t count) = 0;
+  Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override = 0;
   // What it has of the device's budget at this moment, in whole granules.
   [[nodiscard]] virtual Bytes size() const = 0;
 };

@@ -235,7 +235,7 @@ TEST_CASE("Map: a mapped model keeps its budget, unloads, and its memory stays t
   ExpertCore& core = *map.fixture.core;
   const Mapped mapped(map.fixture);
   REQUIRE(mapped.status == MOETIER_OK);
-  const Result<Bytes> less = core.SetBudget(core.FindModel("demo")->id, 4_MiB, {});
+  const Result<Bytes> less = core.SetBudget({core.FindModel("demo")->id, kRamPool}, 4_MiB, {});
   REQUIRE(!less.has_value());
   CHECK(less.error().code == ErrorCode::kFailedPrecondition);
   CHECK_THAT(less.error().message, Catch::Contains("memory.arena to private"));

@@ -72,10 +72,10 @@ TEST_CASE("Operator: a budget is set for good or for a while, and only the RAM p
   v1::SetBudgetReply reply;
   REQUIRE(SetBudget(channel, request, reply).ok());
   CHECK(reply.bytes() == 123'456);
-  CHECK(fixture.core.admin_calls().back() == "budget 1 123456 0");
+  CHECK(fixture.core.admin_calls().back() == "budget 1 in 0 123456 0");
   request.set_for_seconds(600);
   REQUIRE(SetBudget(channel, request, reply).ok());
-  CHECK(fixture.core.admin_calls().back() == "budget 1 123456 600");
+  CHECK(fixture.core.admin_calls().back() == "budget 1 in 0 123456 600");
   request.set_for_seconds(uint64_t{1} << 60);
   CHECK(FaultOf(SetBudget(channel, request, reply)).value().reason() == v1::REASON_TOO_LARGE);
   request.set_for_seconds(600);
@@ -83,13 +83,16 @@ TEST_CASE("Operator: a budget is set for good or for a while, and only the RAM p
   CHECK(FaultOf(SetBudget(channel, request, reply)).value().field() == "less_bytes");
   request.clear_bytes();
   REQUIRE(SetBudget(channel, request, reply).ok());
-  CHECK(fixture.core.admin_calls().back() == "lend 1 1000 600");
+  CHECK(fixture.core.admin_calls().back() == "lend 1 in 0 1000 600");
   CHECK(reply.bytes() == (1u << 20) - 1000);
   CHECK(reply.original_bytes() == 1u << 20);
   request.set_for_seconds(0);
   CHECK(FaultOf(SetBudget(channel, request, reply)).value().field() == "less_bytes");
   request.clear_less_bytes();
   request.set_pool(1);
+  REQUIRE(SetBudget(channel, request, reply).ok());
+  CHECK(fixture.core.admin_calls().back() == "budget 1 in 1 0 0");
+  request.set_pool(2);
   CHECK(SetBudget(channel, request, reply).error_code() == grpc::StatusCode::INVALID_ARGUMENT);
 }
 

@@ -168,7 +168,7 @@ TEST_CASE("Leases: LeasableBytes is what two calls leave, and follows the budget
   const Bytes other = bench.model.geometry().size_classes[1].slot_bytes;
   CHECK(bench.residency.LeasableBytes(bench.id) == of_class * 4 + other * 4);
   CHECK(bench.residency.LeasableBytes(ModelId{99}) == Bytes());
-  REQUIRE(bench.executor.LimitSlots(bench.id, {6, 8}));
+  REQUIRE(bench.executor.LimitSlots({bench.id, kRamPool}, {6, 8}));
   CHECK(bench.residency.LeasableBytes(bench.id) == of_class * 2 + other * 4);
 }
 
@@ -218,18 +218,18 @@ TEST_CASE("Leases: a smaller budget is refused while they need more, with the nu
     bench.Use(expert);
     leases.push_back(client.Lease(bench.Key(expert)));
   }
-  const Status refused = bench.executor.LimitSlots(bench.id, {6, 10});
+  const Status refused = bench.executor.LimitSlots({bench.id, kRamPool}, {6, 10});
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason == Reason::kNoRoom);
   CHECK_THAT(refused.error().message, Catch::Contains("3 are leased to sessions and 4 are kept"));
-  REQUIRE(bench.executor.LimitSlots(bench.id, {7, 10}));
+  REQUIRE(bench.executor.LimitSlots({bench.id, kRamPool}, {7, 10}));
   bench.Use(3);
   CHECK(client.Refusal(bench.Key(3)).why == NotLeasedWhy::kNoRoom);
   for (uint16_t i = 0; i < 3; ++i) {
     CHECK(bench.BytesOf(leases[i]) == bench.RecordOf(bench.Key(i)));
   }
   CHECK(client.Release({leases[0].lease}).get().value() == 1);
-  CHECK(bench.executor.LimitSlots(bench.id, {6, 10}));
+  CHECK(bench.executor.LimitSlots({bench.id, kRamPool}, {6, 10}));
 }
 
 TEST_CASE("Leases: a model is not unloaded while its slots are leased", "[scheduling]") {
