@@ -22,6 +22,12 @@ inline constexpr int32_t kRoundShiftBits = 0x4B400000;
 
 __device__ __forceinline__ float FloatOf(int32_t value) { return __int2float_rn(value); }
 
+// The same for a value from -2^22 to 2^22, where it is exact: two additions, of which a GPU does
+// four to eight times as many as conversions.
+__device__ __forceinline__ float FloatOfSmall(int32_t value) {
+  return __fsub_rn(__int_as_float(value + kRoundShiftBits), kRoundShift);
+}
+
 // A half's bits as f32, exact.
 __device__ __forceinline__ float HalfToFloat(uint32_t bits) {
 #if defined(__CUDACC__)

@@ -71,9 +71,15 @@ __device__ __forceinline__ int32_t SixBits(Bytes lines, uint32_t field) {
 }
 
 // a = fma(scale * xs, I, a)
-__device__ __forceinline__ float AddScaled(float scale, const BlockActivation& x, int32_t dot,
+__device__ __forceinline__ float AddScaled(float scale, const BlockActivation& x, float dot,
                                            float a) {
-  return __fmaf_rn(__fmul_rn(scale, x.scale), FloatOf(dot), a);
+  return __fmaf_rn(__fmul_rn(scale, x.scale), dot, a);
+}
+
+// sc0 * I0 + sc1 * I1 of a block's halves. Exact, since it stays below 2^24 for every type.
+__device__ __forceinline__ float JoinHalves(float first_scale, int32_t first, float second_scale,
+                                            int32_t second) {
+  return __fmaf_rn(second_scale, FloatOfSmall(second), __fmul_rn(first_scale, FloatOfSmall(first)));
 }
 
 template <class Bytes>
@@ -88,7 +94,7 @@ struct Q4_0 {
   }
   __device__ uint32_t Code(int i) const { return NibbleWord(codes, i); }
   __device__ float Add(const BlockActivation& x, int32_t first, int32_t second, float a) const {
-    return AddScaled(scale, x, first + second, a);
+    return AddScaled(scale, x, FloatOfSmall(first + second), a);
   }
   float scale;
   Bytes codes;
@@ -106,7 +112,7 @@ struct Q8_0 {
   }
   __device__ uint32_t Code(int i) const { return Word(codes + 64 * i) ^ 0x80808080U; }
   __device__ float Add(const BlockActivation& x, int32_t first, int32_t second, float a) const {
-    return AddScaled(scale, x, first + second, a);
+    return AddScaled(scale, x, FloatOfSmall(first + second), a);
   }
   float scale;
   Bytes codes;
@@ -134,7 +140,7 @@ struct Mxfp4 {
     return (positive & ~mask) | (negative & mask);
   }
   __device__ float Add(const BlockActivation& x, int32_t first, int32_t second, float a) const {
-    return AddScaled(scale, x, first + second, a);
+    return AddScaled(scale, x, FloatOfSmall(first + second), a);
   }
   float scale;
   Bytes codes;
@@ -155,7 +161,7 @@ struct ScaleMinimum {
     codes = unit + 256 + kBlockBytes * s + 4 * row;
   }
   __device__ float Add(const BlockActivation& x, int32_t first, int32_t second, float a) const {
-    return __fmaf_rn(-minimum, x.scaled_sum, AddScaled(scale, x, first + second, a));
+    return __fmaf_rn(-minimum, x.scaled_sum, AddScaled(scale, x, FloatOfSmall(first + second), a));
   }
   float scale;
   float minimum;
@@ -191,19 +197,19 @@ struct Q6K {
     const Bytes body = unit + 64 + kSuperBytes * (super % 2) + kScaleBytes * (b % 8 / 2);
     d = Half(unit + 32 * (super % 2) + 2 * row);
     const uint32_t scales = Word(body + 4 * row) >> (16 * (b % 2));
-    first_scale = static_cast<int8_t>(scales & 0xFF);
-    second_scale = static_cast<int8_t>(scales >> 8 & 0xFF);
+    first_scale = FloatOfSmall(static_cast<int8_t>(scales & 0xFF));
+    second_scale = FloatOfSmall(static_cast<int8_t>(scales >> 8 & 0xFF));
     codes = body + 64 + 384 * (b % 2) + 4 * row;
   }
   __device__ uint32_t Code(int i) const {
     return NibbleWord(codes + 128, i) | PairWord(codes, i) << 4;
   }
   __device__ float Add(const BlockActivation& x, int32_t first, int32_t second, float a) const {
-    return AddScaled(d, x, first_scale * first + second_scale * second, a);
+    return AddScaled(d, x, JoinHalves(first_scale, first, second_scale, second), a);
   }
   float d;
-  int32_t first_scale;
-  int32_t second_scale;
+  float first_scale;
+  float second_scale;
   Bytes codes;
 };
 
@@ -223,13 +229,13 @@ struct Q2K {
   }
   __device__ uint32_t Code(int i) const { return PairWord(codes, i); }
   __device__ float Add(const BlockActivation& x, int32_t first, int32_t second, float a) const {
-    const int32_t sum = Field(0) * first + Field(8) * second;
-    const int32_t minima = Field(4) * x.half_sums[0] + Field(12) * x.half_sums[1];
+    const float sum = JoinHalves(Field(0), first, Field(8), second);
+    const float minima = JoinHalves(Field(4), x.half_sums[0], Field(12), x.half_sums[1]);
     a = AddScaled(d, x, sum, a);
-    return __fmaf_rn(-__fmul_rn(dmin, x.scale), FloatOf(minima), a);
+    return __fmaf_rn(-__fmul_rn(dmin, x.scale), minima, a);
   }
-  __device__ int32_t Field(uint32_t shift) const {
-    return static_cast<int32_t>(scales >> shift & 15);
+  __device__ float Field(uint32_t shift) const {
+    return FloatOfSmall(static_cast<int32_t>(scales >> shift & 15));
   }
   float d;
   float dmin;
@@ -249,17 +255,17 @@ struct Q3K {
     const Bytes unit = group + size_t{b / kUnitBlocks} * kUnitBytes;
     const Bytes body = unit + 64 + kSuperBytes * (super % 2);
     d = Half(unit + 32 * (super % 2) + 2 * row);
-    first_scale = SixBits(body + 4 * row, 2 * s) - 32;
-    second_scale = SixBits(body + 4 * row, 2 * s + 1) - 32;
+    first_scale = FloatOfSmall(SixBits(body + 4 * row, 2 * s) - 32);
+    second_scale = FloatOfSmall(SixBits(body + 4 * row, 2 * s + 1) - 32);
     codes = body + 192 + 192 * s + 4 * row;
   }
   __device__ uint32_t Code(int i) const { return PairWord(codes + 64, i) | BitWord(codes, i) << 2; }
   __device__ float Add(const BlockActivation& x, int32_t first, int32_t second, float a) const {
-    return AddScaled(d, x, first_scale * first + second_scale * second, a);
+    return AddScaled(d, x, JoinHalves(first_scale, first, second_scale, second), a);
   }
   float d;
-  int32_t first_scale;
-  int32_t second_scale;
+  float first_scale;
+  float second_scale;
   Bytes codes;
 };
 
