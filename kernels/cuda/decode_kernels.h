@@ -7,7 +7,8 @@
 #include "kernels/activation.h"
 #include "kernels/weight_type.h"
 
-// Experts over few rows on a GPU, in the canonical arithmetic: the bits of kernels/reference.
+// Experts on a GPU, over one row or thousands, in the canonical arithmetic: the bits of
+// kernels/reference. Which kernel computes a call shows in its time alone.
 // Plain C++17, so that nvcc and the host's compiler read the same header. Every pointer below is
 // device memory, records perhaps the host's as the device sees it, read and written when the kernel
 // runs; the caller keeps it until then.
@@ -20,9 +21,11 @@ using StreamHandle = void*;  // a cudaStream_t, or a simt::Stream of the emulato
 
 inline constexpr uint32_t kUnitRows = 32;  // rows of a matrix that one block of threads computes
 inline constexpr uint64_t kNoBias = ~uint64_t{0};
+inline constexpr size_t kPlaneAlignment = 16;  // of values and codes, copied so wide
 
 // Rows of activations ready for dots, as kernels/activation_rows.h defines them, in five planes.
-// `blocks` is columns / 32, rounded up; what pads a row is zero. 4-byte aligned.
+// `blocks` is columns / 32, rounded up; what pads a row is zero. 4-byte aligned, values
+// and codes by kPlaneAlignment.
 struct PreparedRows {
   float* values;       // [rows][32 * blocks]
   int8_t* codes;       // [rows][32 * blocks]
@@ -90,7 +93,7 @@ struct PrepareCall {
 int LaunchPrepare(const PrepareCall& call, StreamHandle stream);
 
 // h[pick] = act(gate(x[row]), up(x[row])), prepared for down. Bytes moved: gate and up once for
-// each 4 picks of a run; 8 where they are staged.
+// each 4 picks of a run, 8 where they are staged, 64 (Q2_K and floats 48) by a prefill kernel.
 struct GateUpCall {
   ExpertPlan plan;
   const ExpertRun* runs;  // [run_count]
@@ -103,8 +106,7 @@ struct GateUpCall {
 };
 int LaunchGateUp(const GateUpCall& call, StreamHandle stream);
 
-// y[pick] = down(h[pick]), without the router weight. Bytes moved: down once for each 4 picks of a
-// run; 8 where they are staged.
+// y[pick] = down(h[pick]), without the router weight. Bytes moved: down as gate and up.
 struct DownCall {
   ExpertPlan plan;
   const ExpertRun* runs;
@@ -131,6 +133,10 @@ int LaunchCombine(const CombineCall& call, StreamHandle stream);
 
 // The launches above take this type for gate and up, or for down.
 bool HasDecodeKernel(WeightType type);
+
+// LaunchGateUp and LaunchDown take the prefill kernel, on tensor cores if it is an integer type,
+// unless the records come over a link.
+bool TakesPrefillKernel(WeightType type, uint32_t picks_max);
 
 }  // namespace moetier::kernels::cuda
 
