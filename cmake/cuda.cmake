@@ -46,6 +46,7 @@ if(nvcc MATCHES "^no")
     message(FATAL_ERROR "MOETIER_CUDA=ON, but ${reason}: set CUDACXX to nvcc's path, or use AUTO")
   endif()
   message(STATUS "CUDA backend: off (${reason})")
+  set(MOETIER_CUDA_OFF_REASON "${reason}")
   return()
 endif()
 

@@ -83,16 +83,28 @@ struct NvmeConfig {
   friend bool operator==(const NvmeConfig&, const NvmeConfig&) = default;
 };
 
-// A device without hardware: host memory, a thread that copies, one that computes with the CPU's
-// kernels.
+// kEmulated: no hardware; host memory, a thread that copies, others that compute with the CPU's
+// kernels. kCuda: an NVIDIA GPU.
+enum class DeviceKind : uint8_t { kEmulated, kCuda };
+
 struct DeviceConfig {
-  std::string name = "emulated0";
-  Bytes budget;              // of its memory; above 0
+  DeviceKind kind = DeviceKind::kEmulated;
+  std::string name = "emulated0";  // kCuda: gpu0
+  std::optional<Bytes> budget;     // of its memory; above 0. none, for kCuda alone: what is free
+                                   // less the reserve
+  // kCuda
+  std::string uuid;       // empty: the first GPU
+  Bytes reserve = 4_GiB;  // left to others where there is no budget
+  // kEmulated
   Bytes copy_rate = 16_GiB;  // a second, either way
   uint32_t copy_latency_us = 20;
   uint32_t lost_after = 0;  // copies and runs; 0: never
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
+
+// Whether GPUs are used. kAuto: those that are listed, else the first there is; where one cannot be
+// used, the CPU computes. kRequired: then the daemon does not start.
+enum class UseGpu : uint8_t { kAuto, kOff, kRequired };
 
 // Experts read before a call asks for them.
 struct PrefetchConfig {
@@ -150,6 +162,7 @@ struct DaemonConfig {
   std::vector<std::string> model_roots;  // a client's Load may name only paths below these
   CpuConfig cpu;
   NvmeConfig nvme;
+  UseGpu gpu = UseGpu::kAuto;
   std::vector<DeviceConfig> devices;  // at most one
   PrefetchConfig prefetch;
   MemoryConfig memory;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 
 #include "base/cpu_workers.h"
@@ -157,10 +158,16 @@ Result<std::optional<MemoryBudget>> ParseOptionalBudget(std::string_view text,
   return RefuseBudget(text, fmt::format("none, {}", kMemoryBudgetForm), place);
 }
 
-Result<std::string> ParseDeviceKind(std::string_view text, const ConfigPlace& place) {
-  constexpr std::array<std::string_view, 1> kKinds = {"emulated"};
-  if (text == kKinds[0]) return std::string(text);
-  return RefuseChoice(text, kKinds, place);
+Result<std::string> ParseGpuUuid(std::string_view text, const ConfigPlace& place) {
+  constexpr std::string_view kForm = "GPU-00000000-0000-0000-0000-000000000000";
+  bool good = text.size() == kForm.size();
+  for (size_t i = 0; good && i < text.size(); ++i) {
+    const bool is_digit = std::isxdigit(static_cast<unsigned char>(text[i])) != 0;
+    good = kForm[i] == '0' ? is_digit : text[i] == kForm[i];
+  }
+  if (good) return std::string(text);
+  return place.Refuse(fmt::format("{} is not the UUID of a GPU", Quoted(text)),
+                      "what `nvidia-smi -L` prints: GPU- and five groups of digits");
 }
 
 Result<std::string> ParseDeviceName(std::string_view text, const ConfigPlace& place) {

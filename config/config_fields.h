@@ -43,7 +43,7 @@ Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place
 // `none` is none.
 Result<std::optional<MemoryBudget>> ParseOptionalBudget(std::string_view text,
                                                         const ConfigPlace& place);
-Result<std::string> ParseDeviceKind(std::string_view text, const ConfigPlace& place);
+Result<std::string> ParseGpuUuid(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseDeviceName(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseAbsolutePath(std::string_view text, const ConfigPlace& place);

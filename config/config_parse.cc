@@ -26,6 +26,11 @@ constexpr std::array<std::pair<std::string_view, ArenaKind>, 2> kArenaChoices = 
 constexpr std::array<std::pair<std::string_view, LockMemory>, 3> kLockChoices = {
     {{"auto", LockMemory::kAuto}, {"true", LockMemory::kYes}, {"false", LockMemory::kNo}}};
 
+constexpr std::array<std::pair<std::string_view, UseGpu>, 3> kUseGpuChoices = {
+    {{"auto", UseGpu::kAuto}, {"off", UseGpu::kOff}, {"required", UseGpu::kRequired}}};
+constexpr std::array<std::pair<std::string_view, DeviceKind>, 2> kDeviceKinds = {
+    {{"emulated", DeviceKind::kEmulated}, {"cuda", DeviceKind::kCuda}}};
+
 using Read = std::function<Status(const ConfigNode&, const ConfigPlace&)>;
 
 // A reader that stores what `parse(text, place)` gives.
@@ -190,23 +195,52 @@ Status ReadNvme(const ConfigNode& node, const ConfigPlace& place, NvmeConfig& nv
   return ReadMap(node, place, fields);
 }
 
+// None when the node does not say.
+Result<std::optional<DeviceKind>> KindOfDevice(const ConfigNode& node, const ConfigPlace& place) {
+  const auto key = std::ranges::find(node.keys, "kind");
+  if (key == node.keys.end()) return std::optional<DeviceKind>();
+  const auto at = static_cast<size_t>(key - node.keys.begin());
+  const ConfigPlace here{place.file, node.key_lines[at], place.key + ".kind"};
+  ASSIGN_OR_RETURN(const std::string_view text, ScalarText(node.items[at], here, "emulated, cuda"));
+  ASSIGN_OR_RETURN(const DeviceKind kind, ParseChoice<DeviceKind>(text, kDeviceKinds, here));
+  return std::optional(kind);
+}
+
 Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig& config) {
-  DeviceConfig device;
-  std::string kind;
   const auto size = [](std::string_view text, const ConfigPlace& here) {
     return ParseByteLimit(text, 1_KiB, 1024_GiB, here);
   };
-  const std::array fields = {
-      ConfigField{"kind", Into(kind, "emulated", ParseDeviceKind)},
-      ConfigField{"name", Into(device.name, "a name", ParseDeviceName)},
-      ConfigField{"budget", Into(device.budget, "a size", size)},
-      ConfigField{"copy_rate", Into(device.copy_rate, "a size, a second", size)},
-      ConfigField{"copy_latency_us", Count(device.copy_latency_us, 0, 1000000)},
-      ConfigField{"lost_after", Count(device.lost_after, 0, UINT32_MAX)},
+  const auto size_or_auto = [&](std::string_view text,
+                                const ConfigPlace& here) -> Result<std::optional<Bytes>> {
+    if (text == "auto") return std::optional<Bytes>();
+    ASSIGN_OR_RETURN(const Bytes bytes, size(text, here));
+    return std::optional(bytes);
   };
+  ASSIGN_OR_RETURN(const std::optional<DeviceKind> kind, KindOfDevice(node, place));
+  DeviceConfig device;
+  device.kind = kind.value_or(DeviceKind::kEmulated);
+  const bool is_gpu = device.kind == DeviceKind::kCuda;
+  if (is_gpu) device.name = "gpu0";
+  std::vector<ConfigField> fields = {
+      ConfigField{"kind", [](const ConfigNode&, const ConfigPlace&) -> Status { return Ok{}; }},
+      ConfigField{"name", Into(device.name, "a name", ParseDeviceName)},
+  };
+  if (is_gpu) {
+    fields.push_back({"budget", Into(device.budget, "auto or a size", size_or_auto)});
+    fields.push_back({"uuid", Into(device.uuid, "a GPU's UUID", ParseGpuUuid)});
+    fields.push_back({"reserve", Into(device.reserve, "a size", size)});
+  } else {
+    fields.push_back({"budget", Into(device.budget, "a size", size)});
+    fields.push_back({"copy_rate", Into(device.copy_rate, "a size, a second", size)});
+    fields.push_back({"copy_latency_us", Count(device.copy_latency_us, 0, 1000000)});
+    fields.push_back({"lost_after", Count(device.lost_after, 0, UINT32_MAX)});
+  }
   RETURN_IF_ERROR(ReadMap(node, place, fields));
-  if (kind.empty() || device.budget == Bytes()) {
-    return place.Refuse(fmt::format("`{}` is missing", kind.empty() ? "kind" : "budget"),
+  if (!kind) {
+    return place.Refuse("`kind` is missing", "kind: cuda, or kind: emulated with a budget");
+  }
+  if (!is_gpu && !device.budget) {
+    return place.Refuse("`budget` is missing",
                         "kind and budget, and what is optional: name, copy_rate, copy_latency_us, "
                         "lost_after");
   }
@@ -290,6 +324,7 @@ Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_
       ConfigField{"nvme", Section(config.nvme, ReadNvme)},
       ConfigField{"prefetch", Section(config.prefetch, ReadPrefetch)},
       ConfigField{"memory", Section(config.memory, ReadMemory)},
+      ConfigField{"gpu", Choice<UseGpu>(config.gpu, kUseGpuChoices)},
       ConfigField{"devices", ListOf("a list of devices", read_device)},
       ConfigField{"limits", Section(config.limits, ReadLimits)},
       ConfigField{"fastlane", Section(config.fast_lane, ReadFastLane)},

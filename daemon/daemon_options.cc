@@ -83,7 +83,7 @@ VramAdmission AdmissionFor(VramAdmissionChoice choice) {
 EmulatedDevice::Options DeviceOptions(const DeviceConfig& device, const ArenaOptions& memory) {
   EmulatedDevice::Options options;
   options.name = device.name;
-  options.budget = device.budget;
+  options.budget = *device.budget;
   options.copy_rate = static_cast<double>(device.copy_rate.count());
   options.copy_latency = std::chrono::microseconds(device.copy_latency_us);
   options.lost_after = device.lost_after;
@@ -111,7 +111,7 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
       config.memory.arena == ArenaKind::kShared ? ArenaMemory::kShared : ArenaMemory::kPrivate;
   options.arena.pages = config.memory.huge_pages ? PageSize::kTransparent : PageSize::kSmall;
   options.arena.pinning = PinningFor(config.memory.lock);
-  if (!config.devices.empty()) {
+  if (!config.devices.empty() && config.devices.front().kind == DeviceKind::kEmulated) {
     options.device = DeviceOptions(config.devices.front(), options.arena);
   }
   options.executor.max_queued_calls = config.limits.queue;
@@ -125,6 +125,23 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   options.executor.spin = std::chrono::microseconds(config.fast_lane.spin_us);
   options.heat.directory = config.state_directory + "/heat";
   return options;
+}
+
+std::optional<GpuWanted> GpuFor(const DaemonConfig& config) {
+  using Want = ExpertCore::GpuOptions::Want;
+  if (config.gpu == UseGpu::kOff) return std::nullopt;
+  GpuWanted wanted;
+  if (!config.devices.empty()) {
+    const DeviceConfig& device = config.devices.front();
+    if (device.kind == DeviceKind::kEmulated) return std::nullopt;
+    wanted.choice = {.name = device.name,
+                     .uuid = device.uuid,
+                     .budget = device.budget,
+                     .reserve = device.reserve};
+    wanted.want = Want::kListed;
+  }
+  if (config.gpu == UseGpu::kRequired) wanted.want = Want::kRequired;
+  return wanted;
 }
 
 ModelOptions ModelOptionsFor(const ModelConfig& model) {

@@ -14,6 +14,7 @@
 #include "daemon/rpc/rpc_server.h"
 #include "daemon/scheduling/expert_core.h"
 #include "daemon/scheduling/on_demand_models.h"
+#include "tiers/device/cuda_backend.h"
 
 namespace moetier {
 
@@ -24,6 +25,12 @@ inline constexpr std::chrono::milliseconds kStopLimit{23000};
 
 // From the configuration to each class's own options: the only place that sees both.
 ExpertCore::Options CoreOptions(const DaemonConfig& config);
+// The GPU that is to be opened; none when there is to be no GPU.
+struct GpuWanted {
+  GpuChoice choice;
+  ExpertCore::GpuOptions::Want want = ExpertCore::GpuOptions::Want::kIfThere;
+};
+std::optional<GpuWanted> GpuFor(const DaemonConfig& config);
 ModelOptions ModelOptionsFor(const ModelConfig& model);
 OnDemandModels::Options OnDemandOptions(const DaemonConfig& config);
 RpcDoor::Options DoorOptions(const DaemonConfig& config);

@@ -25,6 +25,7 @@
 #include "daemon/rpc/state_lock.h"
 #include "daemon/stop_limit.h"
 #include "daemon/systemd_notify.h"
+#include "tiers/device/cuda_backend.h"
 
 namespace moetier {
 namespace {
@@ -156,6 +157,7 @@ class Reloader {
     fixed("nvme", next.nvme == running_.nvme);
     fixed("prefetch", next.prefetch == running_.prefetch);
     fixed("memory", next.memory == running_.memory);
+    fixed("gpu", next.gpu == running_.gpu);
     fixed("devices", next.devices == running_.devices);
     fixed("limits", next.limits == running_.limits);
     fixed("fastlane", next.fast_lane == running_.fast_lane);
@@ -174,7 +176,8 @@ class Reloader {
 Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::logger& log) {
   ASSIGN_OR_RETURN(const DaemonConfig config, LoadConfig(config_path));
   log.set_level(SpdlogLevel(config.log_level));
-  log.info("moetierd {}, configuration {}", MOETIER_VERSION, config_path);
+  log.info("moetierd {}, CUDA backend {}, configuration {}", MOETIER_VERSION, CudaBackendState(),
+           config_path);
   RETURN_IF_ERROR(RaiseOpenFileLimit(OpenFilesNeeded(config)));
   for (const std::string& odd : OddSettings(config)) log.warn("{}", odd);
   ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(config.state_directory));
@@ -189,6 +192,11 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   const SteadyClock clock;
   ExpertCore::Options core_options = CoreOptions(config);
   core_options.stop_requested = [&signals] { return signals.StopRequested(); };
+  if (const std::optional<GpuWanted> gpu = GpuFor(config)) {
+    core_options.gpu = {
+        .open = [choice = gpu->choice](const Clock& time) { return OpenCudaDevice(choice, time); },
+        .want = gpu->want};
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core,
                    ExpertCore::Create(core_options, clock, log));
   RETURN_IF_ERROR(LoadConfigured(config, signals, *core, log));
@@ -274,7 +282,8 @@ int main(int argc, char** argv) {
   CLI::App app{"moetierd: owns the experts of mixture-of-experts models and computes them"};
   std::string config_path = "/etc/moetierd/moetierd.yaml";
   app.add_option("--config", config_path, "The configuration file")->capture_default_str();
-  app.set_version_flag("--version", MOETIER_VERSION);
+  app.set_version_flag("--version", fmt::format("{}\nCUDA backend: {}", MOETIER_VERSION,
+                                                moetier::CudaBackendState()));
   CLI11_PARSE(app, argc, argv);
   moetier::ProcessSignals signals;  // before any thread
   spdlog::logger log("moetierd", std::make_shared<spdlog::sinks::stderr_sink_mt>());

@@ -27,6 +27,7 @@ struct ReplayArguments {
   std::string socket;
   std::string model;
   std::string gguf;
+  std::string lane;  // empty: as the daemon plans
   uint32_t rows = 1;
   uint32_t sessions = 1;
   uint32_t repeat = 1;
@@ -60,6 +61,7 @@ Result<Sessions> AttachAll(const ReplayArguments& arguments) {
                      ReplaySession::Attach(channel, arguments.model));
     Client& client = sessions.emplace_back();
     client.session = std::move(session);
+    if (!arguments.lane.empty()) RETURN_IF_ERROR(client.session->ForceLane(arguments.lane));
     if (!arguments.fast_lane) continue;
     ASSIGN_OR_RETURN(client.lane, ReplayLane::Attach(arguments.socket, arguments.model));
   }
@@ -239,6 +241,9 @@ void AddReplayCommand(CLI::App& app, ExitCode& exit_code) {
                       "The loaded model; not needed when there is only one");
   command->add_option("--gguf", arguments->gguf,
                       "The model file; else the one that the daemon names as the store's source");
+  command->add_option("--lane", arguments->lane,
+                      "Have all experts computed by this lane, as status names them; else as the "
+                      "daemon plans");
   command->add_option("--rows", arguments->rows, "Rows in one call")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
@@ -248,8 +253,10 @@ void AddReplayCommand(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--repeat", arguments->repeat, "Times to send all rows")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  command->add_flag("--fastlane", arguments->fast_lane,
-                    "Send the calls through shared memory instead of gRPC");
+  command
+      ->add_flag("--fastlane", arguments->fast_lane,
+                 "Send the calls through shared memory instead of gRPC")
+      ->excludes("--lane");
   AddJsonFlag(*command, arguments->json);
   command->callback([arguments, &exit_code] { exit_code = RunReplay(*arguments); });
 }

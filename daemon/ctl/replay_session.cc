@@ -77,6 +77,20 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::Attach(
   return session;
 }
 
+Status ReplaySession::ForceLane(const std::string& name) {
+  std::vector<std::string> names;
+  for (const v1::Lane& lane : grant_.lanes()) {
+    if (lane.name() == name) {
+      forced_lane_ = lane.index() + 1;
+      return Ok{};
+    }
+    names.push_back(lane.name());
+  }
+  return Error{
+      ErrorCode::kInvalidArgument, Reason::kUnspecified,
+      fmt::format("the daemon has no lane `{}`; it has: {}", name, fmt::join(names, ", "))};
+}
+
 ReplaySession::~ReplaySession() {
   if (lease_ == nullptr) return;
   lease_context_.TryCancel();
@@ -93,6 +107,7 @@ v1::DecodeRequest ReplaySession::RequestFor(const GoldenRows& rows, const Replay
   layer.set_rows(call.rows);
   layer.set_top_k(rows.top_k);
   layer.set_hidden_type(v1::DTYPE_F32);
+  layer.set_forced_lane(forced_lane_);
   layer.set_phase(call.rows == 1 ? v1::PHASE_DECODE : v1::PHASE_PREFILL);
   std::string& hidden = *layer.mutable_hidden();
   for (uint32_t row = 0; row < call.rows; ++row) {

@@ -30,6 +30,9 @@ class ReplaySession {
 
   [[nodiscard]] const v1::Grant& grant() const { return grant_; }
 
+  // All calls run on the lane of this name from now on. An error names the lanes there are.
+  Status ForceLane(const std::string& name);
+
   // Called for each reply, on the reader thread, one at a time.
   using OnReply = std::function<void(const ReplayCall& call, const v1::LayerReply& reply)>;
 
@@ -47,6 +50,7 @@ class ReplaySession {
   grpc::ClientContext lease_context_;
   std::unique_ptr<grpc::ClientReader<v1::SessionEvent>> lease_;  // the session lives as long
   v1::Grant grant_;
+  uint32_t forced_lane_ = 0;  // as LayerRequest has it
 };
 
 }  // namespace moetier

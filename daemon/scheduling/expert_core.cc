@@ -50,11 +50,7 @@ Result<std::unique_ptr<ExpertCore>> ExpertCore::Create(const Options& options, c
   ASSIGN_OR_RETURN(core->reader_, CreateRecordReader(options.reader, core->loader_));
   core->loader_.set_reader(core->reader_.get());
   core->executor_.set_loader(&core->loader_);
-  if (options.device) {
-    core->device_ = std::make_unique<EmulatedDevice>(*options.device, clock, core->kernels_);
-    core->device_->Start(core->executor_);
-    core->executor_.set_device(core->device_.get());
-  }
+  RETURN_IF_ERROR(core->OpenDevice(clock));
   core->executor_.Start();
   core->heat_.Start();
   return core;
@@ -74,6 +70,34 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
         return heat_.Load(fingerprint, geometry);
       }),
       log_(log) {}
+
+Status ExpertCore::OpenDevice(const Clock& clock) {
+  if (options_.device) {
+    device_ = std::make_unique<EmulatedDevice>(*options_.device, clock, kernels_);
+  } else if (options_.gpu) {
+    Result<std::unique_ptr<Device>> opened = options_.gpu->open(clock);
+    if (opened) {
+      device_ = *std::move(opened);
+    } else {
+      switch (options_.gpu->want) {
+        case GpuOptions::Want::kRequired:
+          return std::move(opened).error();
+        case GpuOptions::Want::kListed:
+          no_gpu_ = Fallback{"gpu:none", std::move(opened).error().message};
+          break;
+        case GpuOptions::Want::kIfThere:
+          log_.info("no GPU is used: {}", opened.error().message);
+          break;
+      }
+    }
+  }
+  if (device_ == nullptr) return Ok{};
+  const DeviceDescription& is = device_->description();
+  log_.info("device {}: {}, {} for experts", is.name, is.what, FormatSize(is.budget));
+  device_->Start(executor_);
+  executor_.set_device(device_.get());
+  return Ok{};
+}
 
 ExpertCore::~ExpertCore() {
   tasks_.Stop();
@@ -342,6 +366,7 @@ StatusSnapshot ExpertCore::Snapshot() const {
   snapshot.reader = DescribeReader(*reader_);
   std::vector<Fallback> fallbacks = reader_->fallbacks();
   if (workers_.fallback) fallbacks.push_back(*workers_.fallback);
+  if (no_gpu_) fallbacks.push_back(*no_gpu_);
   for (const Fallback& fallback : fallbacks) {
     snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
   }

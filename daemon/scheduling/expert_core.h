@@ -26,6 +26,7 @@
 #include "daemon/scheduling/worker_count.h"
 #include "kernels/expert_ffn.h"
 #include "tiers/arena.h"
+#include "tiers/device/device.h"
 #include "tiers/device/emulated_device.h"
 #include "tiers/expert_loader.h"
 #include "tiers/nvme/create_reader.h"
@@ -42,6 +43,13 @@ inline constexpr std::string_view kMaskedSuffix = "+mask";
 // Lifetime: the destructor drains, then gives everything back. Clock and logger outlive it.
 class ExpertCore final : public DaemonCore {
  public:
+  // A device that there may be. `open` tries; what it says when there is none is, by `want`, no
+  // matter, the fallback gpu:none, or the error of Create.
+  struct GpuOptions {
+    enum class Want : uint8_t { kIfThere, kListed, kRequired };
+    std::function<Result<std::unique_ptr<Device>>(const Clock&)> open;
+    Want want = Want::kIfThere;
+  };
   struct Options {
     std::optional<kernels::InstructionSet> instruction_set;  // none: the best of this host
     bool tune_kernels = true;
@@ -50,7 +58,8 @@ class ExpertCore final : public DaemonCore {
     uint32_t cpu_workers = 0;  // 0: one for each CPU that this process may use
     bool pin_workers = true;
     ReaderOptions reader;
-    std::optional<EmulatedDevice::Options> device;  // none: the CPU computes all
+    std::optional<EmulatedDevice::Options> device;  // none: no emulated one
+    std::optional<GpuOptions> gpu;                  // likewise; at most one of the two
     ArenaOptions arena;                             // on_progress and what are set by each load
     LayerExecutor::Options executor;
     HeatKeeper::Options heat;
@@ -144,11 +153,14 @@ class ExpertCore final : public DaemonCore {
   Status GiveBackRetired(const ModelPool& of, const std::vector<uint32_t>& slots,
                          SlotMemory& memory);
 
+  Status OpenDevice(const Clock& clock);
+
   const Options options_;
   kernels::ExpertKernels kernels_;
   const WorkerCount workers_;
   CpuLane lane_;
   std::unique_ptr<Device> device_;        // null: there is none; models have arenas in it
+  std::optional<Fallback> no_gpu_;        // why, where one was wanted
   mutable LayerExecutor executor_;        // asked for its state by Snapshot
   ExpertLoader loader_;                   // lands into the executor
   std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it

@@ -69,6 +69,7 @@ void LayerExecutor::ChooseLanes(ActiveBatch& active) {
     std::ranges::transform(picks_, lanes.begin(), [&](const PlanPick& pick) {
       return ForcedLane(static_cast<LaneKind>(*forced), pick.place);
     });
+    if (!active.model.shown) std::ranges::replace(lanes, PickLane::kZeroCopy, PickLane::kCpu);
     return;
   }
   const bool decodes = calls.size() == 1 && calls.front().call.rows == 1;

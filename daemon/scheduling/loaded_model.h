@@ -22,6 +22,7 @@
 #include "daemon/scheduling/router_predictor.h"
 #include "daemon/scheduling/vram_pool.h"
 #include "tiers/arena.h"
+#include "tiers/device/shown_slots.h"
 #include "tiers/heat_book.h"
 #include "tiers/nvme/record_reader.h"
 #include "tiers/residency_ledger.h"
@@ -70,6 +71,7 @@ struct LoadedModel {
   std::vector<uint32_t> pinned;                           // slots held by pins, per size class
   KeptByClass kept_in_ram{};
   KeptByClass kept_in_vram{};
+  std::unique_ptr<ShownSlots> shown;              // null: no device reads the arena
   std::unique_ptr<VramPool> vram;                 // null: no slots on a device
   std::unique_ptr<ModelPlanning> planning;        // null: there is no device to plan for
   std::shared_ptr<const RouterPredictor> router;  // null: none. Shared with guesses under way

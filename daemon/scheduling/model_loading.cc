@@ -135,6 +135,20 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
 }
 
 void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model) {
+  for (const LayerGeometry& layer : model.geometry->layers) {
+    Status admitted = device.Admit(layer.shape, layer.record);
+    if (admitted) continue;
+    model.fallbacks.push_back({"device:none", std::move(admitted).error().message});
+    return;
+  }
+  std::vector<uint32_t> slots;
+  for (const ArenaRegion& region : model.arena->plan().regions) slots.push_back(region.slots);
+  Result<std::unique_ptr<ShownSlots>> shown = ShownSlots::Create(device, *model.arena, slots);
+  if (shown) {
+    model.shown = std::move(shown).value();
+  } else {
+    model.fallbacks.push_back({"zero_copy:none", std::move(shown).error().message});
+  }
   if (options.vram) {
     Result<std::unique_ptr<VramPool>> pool =
         VramPool::Create({.budget = *options.vram,
@@ -150,7 +164,7 @@ void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model) 
   }
   model.planning = std::make_unique<ModelPlanning>(
       *model.geometry, device.description(),
-      model.vram ? ModelPlanning::Vram::kSlots : ModelPlanning::Vram::kNone);
+      ModelPlanning::Lanes{.gpu = model.vram != nullptr, .zero_copy = model.shown != nullptr});
 }
 
 void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader) {

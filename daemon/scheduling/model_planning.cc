@@ -18,7 +18,7 @@ PlanTime TimeOf(double bytes, double rate) { return PlanTime(bytes / rate * 1e3)
 PlanTime TimeOf(std::chrono::nanoseconds time) { return time; }
 
 RecordedCosts Records(const ModelGeometry& geometry, const DeviceDescription& device,
-                      ModelPlanning::Vram vram) {
+                      ModelPlanning::Lanes lanes) {
   RecordedCosts::Record record;
   record.hand_off[Raw(LaneKind::kCpu)] = kCpuHandOff;
   record.hand_off[Raw(LaneKind::kGpu)] = TimeOf(device.hand_off);
@@ -30,8 +30,8 @@ RecordedCosts Records(const ModelGeometry& geometry, const DeviceDescription& de
       kind.lanes[Raw(lane)] = {.first_row = first, .further_row = first * kFurtherRow};
     };
     set(LaneKind::kCpu, kCpuRate);
-    set(LaneKind::kZeroCopy, device.link_rate);
-    if (vram == ModelPlanning::Vram::kSlots) set(LaneKind::kGpu, device.memory_rate);
+    if (lanes.zero_copy) set(LaneKind::kZeroCopy, device.link_rate);
+    if (lanes.gpu) set(LaneKind::kGpu, device.memory_rate);
     kind.push = TimeOf(device.copy_latency) + TimeOf(bytes, device.link_rate);
     record.kinds.push_back(kind);
   }
@@ -57,9 +57,9 @@ size_t MostExperts(const ModelGeometry& geometry) {
 }  // namespace
 
 ModelPlanning::ModelPlanning(const ModelGeometry& geometry, const DeviceDescription& device,
-                             Vram vram)
+                             Lanes lanes)
     : planner_(MostExperts(geometry)),
-      costs_(Records(geometry, device, vram)),
+      costs_(Records(geometry, device, lanes)),
       drive_(DriveOf(geometry)),
       check_(
           {.calls_a_block = std::max<uint32_t>(1, static_cast<uint32_t>(geometry.layers.size()))}) {

@@ -24,9 +24,12 @@ namespace moetier {
 // Threads: the executor's alone. Memory: all taken at creation, but for the first large plans.
 class ModelPlanning {
  public:
-  // kVram: the model has slots on the device.
-  enum class Vram : uint8_t { kNone, kSlots };
-  ModelPlanning(const ModelGeometry& geometry, const DeviceDescription& device, Vram vram);
+  // What a model has of a device beside the CPU's lane.
+  struct Lanes {
+    bool gpu = true;        // slots in its memory
+    bool zero_copy = true;  // it reads the RAM slots over its link
+  };
+  ModelPlanning(const ModelGeometry& geometry, const DeviceDescription& device, Lanes lanes);
 
   static ExpertKind KindOf(SizeClass size_class) { return ExpertKind{Raw(size_class)}; }
 

@@ -19,7 +19,7 @@ uint32_t DrawPercent(Random& random, uint32_t most) {
 
 DeviceDescription DrawDevice(Random& random) {
   DeviceDescription device;
-  device.kind = "sim";
+  device.what = "sim";
   device.name = "sim";
   device.budget = Bytes(random.Between(1, 200) * kRecordAlignment);
   device.granule = Bytes(kRecordAlignment << random.Below(3));

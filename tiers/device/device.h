@@ -86,8 +86,8 @@ class DeviceListener {
 
 // What is fixed about a device. Rates are bytes a second.
 struct DeviceDescription {
-  std::string kind;                 // "emulated"
-  std::string name;                 // the configuration's, or what the device says it is
+  std::string name;                 // the configuration's
+  std::string what;                 // "emulated", or the hardware by name
   Bytes budget;                     // of its memory, for experts
   Bytes granule{kRecordAlignment};  // its memory is taken and given back in whole ones: 2^n bytes
   double memory_rate = 0;

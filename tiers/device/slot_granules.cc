@@ -3,6 +3,16 @@
 #include "base/check.h"
 
 namespace moetier {
+namespace {
+
+// `granule` is above all in `runs`.
+void Append(uint64_t granule, std::vector<SlotGranules::Run>& runs) {
+  const bool goes_on = !runs.empty() && runs.back().first + runs.back().count == granule;
+  if (!goes_on) runs.push_back({.first = granule, .count = 0});
+  ++runs.back().count;
+}
+
+}  // namespace
 
 Bytes DeviceMemory(const ArenaPlan& plan, Bytes granule) {
   Bytes sum;
@@ -32,12 +42,17 @@ std::vector<SlotGranules::Run> SlotGranules::Lacking(SlotIndex first, uint32_t c
   std::vector<Run> lacking;
   const Run all = Of(first, count);
   for (uint64_t at = all.first; at < all.first + all.count; ++at) {
-    if (needed_by_[at] > 0) continue;
-    const bool goes_on = !lacking.empty() && lacking.back().first + lacking.back().count == at;
-    if (!goes_on) lacking.push_back({.first = at, .count = 0});
-    ++lacking.back().count;
+    if (needed_by_[at] == 0) Append(at, lacking);
   }
   return lacking;
+}
+
+std::vector<SlotGranules::Run> SlotGranules::Mapped() const {
+  std::vector<Run> mapped;
+  for (uint64_t at = 0; at < needed_by_.size(); ++at) {
+    if (needed_by_[at] > 0) Append(at, mapped);
+  }
+  return mapped;
 }
 
 void SlotGranules::Add(SlotIndex first, uint32_t count) {

@@ -38,16 +38,17 @@ class SlotGranules {
 
   // Of the region: granules for all places.
   [[nodiscard]] uint64_t count() const { return needed_by_.size(); }
-  // Granules with memory.
+  // Granules with memory, how many and which, ascending.
   [[nodiscard]] uint64_t mapped() const { return mapped_; }
+  [[nodiscard]] std::vector<Run> Mapped() const;
   [[nodiscard]] Bytes Size(const Run& run) const { return granule_ * run.count; }
 
  private:
   // The granules that hold bytes of these slots.
   [[nodiscard]] Run Of(SlotIndex first, uint32_t count) const;
 
-  const Bytes slot_bytes_;
-  const Bytes granule_;
+  Bytes slot_bytes_;
+  Bytes granule_;
   std::vector<bool> has_memory_;     // by slot
   std::vector<uint32_t> needed_by_;  // by granule: slots with memory
   uint64_t mapped_ = 0;

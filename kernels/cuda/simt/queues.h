@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "kernels/cuda/simt/grid.h"
 
@@ -47,38 +48,41 @@ class Stream {
 // streams run one by one, in an order drawn by the seed among those that streams and events allow
 // (seed 0: the first stream that can go on). A missing event therefore changes results for some
 // seed. The first error is kept, as CUDA keeps it: nothing runs after it.
-// Threads: one.
+// Threads: any, one stream from one thread at a time. Who waits runs what is to be run, a task at a
+// time.
 class Device {
  public:
   explicit Device(const GridOptions& options);
 
   // Both live as long as the device.
-  Stream& NewStream();
-  Event& NewEvent();
+  Stream& NewStream() EXCLUDES(mu_);
+  Event& NewEvent() EXCLUDES(mu_);
 
-  void Enqueue(Stream& stream, std::function<Status()> run);
+  void Enqueue(Stream& stream, std::function<Status()> run) EXCLUDES(mu_);
   // Memory is read and written when the task runs.
   void Copy(void* to, const void* from, size_t bytes, Stream& stream);
-  void Record(Event& event, Stream& stream);
+  void Record(Event& event, Stream& stream) EXCLUDES(mu_);
   // What `stream` gets from now on waits for the latest Record of `event`, if there is one.
-  void Wait(Stream& stream, const Event& event);
+  void Wait(Stream& stream, const Event& event) EXCLUDES(mu_);
 
   // Runs until the event, or everything, is done.
-  Status Synchronise(const Event& event);
-  Status Synchronise();
+  Status Synchronise(const Event& event) EXCLUDES(mu_, running_mu_);
+  Status Synchronise() EXCLUDES(mu_, running_mu_);
 
   [[nodiscard]] const GridOptions& options() const { return options_; }
 
  private:
-  Status RunUntil(const std::function<bool()>& done);
-  [[nodiscard]] std::vector<Stream*> Runnable() const;
+  Status RunUntil(const std::function<bool()>& done) EXCLUDES(mu_, running_mu_);
+  [[nodiscard]] Stream::Task NextTask() REQUIRES(mu_);
   static bool CanRun(const Stream& stream);
 
-  GridOptions options_;
-  std::minstd_rand random_;
-  std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<std::unique_ptr<Event>> events_;
-  Status failure_ = Ok{};
+  const GridOptions options_;
+  Mutex running_mu_;  // held while a task runs; before mu_
+  Mutex mu_;
+  std::minstd_rand random_ GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<Stream>> streams_ GUARDED_BY(mu_);  // and what they hold
+  std::vector<std::unique_ptr<Event>> events_ GUARDED_BY(mu_);    // likewise
+  Status failure_ GUARDED_BY(mu_) = Ok{};
 };
 
 }  // namespace moetier::simt

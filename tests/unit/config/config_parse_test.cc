@@ -103,14 +103,40 @@ TEST_CASE("ParseConfig: a device and what a model has of it", "[config]") {
   CHECK(!config.models[1].vram);
 }
 
+TEST_CASE("ParseConfig: a GPU by its UUID, with a budget or what is free", "[config]") {
+  DeviceConfig device;
+  device.kind = DeviceKind::kCuda;
+  device.name = "gpu0";
+  CHECK(ParseConfig("devices: [{kind: cuda}]", "f.yaml")->devices == std::vector{device});
+  CHECK(ParseConfig("devices: [{budget: auto, kind: cuda}]", "f.yaml")->devices ==
+        std::vector{device});
+  device.name = "card";
+  device.budget = 9_GiB;
+  device.reserve = 1_GiB;
+  device.uuid = "GPU-4d1cf9ab-0000-1111-2222-33334444aBcD";
+  CHECK(ParseConfig("devices: [{kind: cuda, name: card, budget: 9GiB, reserve: 1GiB,\n"
+                    "           uuid: GPU-4d1cf9ab-0000-1111-2222-33334444aBcD}]",
+                    "f.yaml")
+            ->devices == std::vector{device});
+  CHECK(ParseConfig("gpu: off", "f.yaml")->gpu == UseGpu::kOff);
+  CHECK(ParseConfig("gpu: required", "f.yaml")->gpu == UseGpu::kRequired);
+  CHECK(ParseConfig("", "f.yaml")->gpu == UseGpu::kAuto);
+}
+
 TEST_CASE("ParseConfig: a device that is incomplete, unknown or a second one is refused",
           "[config]") {
   CHECK_THAT(RefusalOf("devices: [{kind: emulated}]"),
              Catch::StartsWith("f.yaml:1: devices[0]: `budget` is missing"));
   CHECK_THAT(RefusalOf("devices: [{budget: 1GiB}]"),
              Catch::StartsWith("f.yaml:1: devices[0]: `kind` is missing"));
-  CHECK_THAT(RefusalOf("devices: [{kind: cuda, budget: 1GiB}]"),
-             Catch::Contains("devices[0].kind: `cuda` is none of the choices"));
+  CHECK_THAT(RefusalOf("devices: [{kind: rocm, budget: 1GiB}]"),
+             Catch::StartsWith("f.yaml:1: devices[0].kind: `rocm` is none of the choices"));
+  CHECK_THAT(RefusalOf("devices: [{kind: cuda, copy_rate: 1GiB}]"),
+             Catch::StartsWith("f.yaml:1: devices[0].copy_rate: "));
+  CHECK_THAT(RefusalOf("devices: [{kind: emulated, budget: auto}]"),
+             Catch::StartsWith("f.yaml:1: devices[0].budget: "));
+  CHECK_THAT(RefusalOf("devices: [{kind: cuda, uuid: GPU-1}]"),
+             Catch::StartsWith("f.yaml:1: devices[0].uuid: `GPU-1` is not the UUID of a GPU"));
   CHECK_THAT(RefusalOf("devices: [{kind: emulated, budget: 1GiB}, {kind: emulated, budget: 1GiB}]"),
              Catch::Contains("devices[1]: a second device"));
 }
@@ -195,7 +221,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "instruction_set, tune"},
       {"zzzzzz: 3\n",
        "f.yaml:1: zzzzzz: unknown key; allowed: state_directory, socket, tcp, store_root, models, "
-       "cpu, nvme, prefetch, memory, devices, limits, fastlane, log, watchdog"},
+       "cpu, nvme, prefetch, memory, gpu, devices, limits, fastlane, log, watchdog"},
       {"cpu: {workers: 0}",
        "f.yaml:1: cpu.workers: `0` is not a number of threads; allowed: auto, "
        "1 to 1024"},
@@ -232,7 +258,7 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "f.yaml:1: memory.lock: `maybe` is none of the choices; allowed: auto, true, false"},
       {"- a",
        "f.yaml:1: a map of keys is expected here; allowed: state_directory, socket, tcp, "
-       "store_root, models, cpu, nvme, prefetch, memory, devices, limits, fastlane, log, watchdog"},
+       "store_root, models, cpu, nvme, prefetch, memory, gpu, devices, limits, fastlane, log, watchdog"},
       {"socket: {path: run/x}",
        "f.yaml:1: socket.path: `run/x` is not an absolute path; allowed: "
        "a path that starts with /"},

@@ -5,55 +5,16 @@
 #include <future>
 #include <vector>
 
-#include "tests/support/synthetic_model.h"
+#include "tests/unit/device/device_probe.h"
 #include "tiers/device/slot_granules.h"
 
 namespace moetier {
 namespace {
 
+using testing::DeviceRecord;
+using testing::DeviceRows;
+using testing::Pattern;
 using testing::SyntheticModel;
-
-// Keeps what a device says; waits end after ten seconds.
-class Record final : public DeviceListener {
- public:
-  void OnCopy(const CopyDone& done) override {
-    MutexLock lock(mu_);
-    copies_.push_back(done);
-    changed_.notify_all();
-  }
-  void OnRun(const RunDone& done) override {
-    MutexLock lock(mu_);
-    runs_.push_back(done);
-    changed_.notify_all();
-  }
-  void OnDeviceLost(const Error& why) override {
-    MutexLock lock(mu_);
-    losses_.push_back(why);
-  }
-
-  std::vector<CopyDone> Copies(size_t count) { return Await(copies_, count); }
-  std::vector<RunDone> Runs(size_t count) { return Await(runs_, count); }
-  std::vector<Error> losses() {
-    MutexLock lock(mu_);
-    return losses_;
-  }
-
- private:
-  template <typename T>
-  std::vector<T> Await(std::vector<T>& list, size_t count) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    MutexLock lock(mu_);
-    while (list.size() < count && changed_.wait_until(mu_, end) == std::cv_status::no_timeout) {
-    }
-    return list;
-  }
-
-  Mutex mu_;
-  ConditionVariable changed_;
-  std::vector<CopyDone> copies_;
-  std::vector<RunDone> runs_;
-  std::vector<Error> losses_;
-};
 
 // Time passes when the device waits, and only then.
 class SteppedClock final : public Clock {
@@ -115,45 +76,12 @@ class Bench {
   SyntheticModel model{{.experts = 4, .hidden = 64, .ffn = 64}};
   kernels::ExpertKernels kernels =
       kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
-  Record record;
+  DeviceRecord record;
   EmulatedDevice device;
   ArenaPlan plan;
   std::unique_ptr<DeviceArena> arena;
   size_t copies = 0;  // whose completions were awaited
   size_t runs = 0;
-};
-
-std::vector<std::byte> Pattern(size_t bytes, uint8_t first) {
-  std::vector<std::byte> pattern(bytes);
-  for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(first + i);
-  return pattern;
-}
-
-// A call's rows and the tasks of its picks, each pick an expert of its own result.
-struct Work {
-  Work(SyntheticModel& model, LayerIndex layer_index, uint32_t rows)
-      : layer(*model.geometry().Find(layer_index)), call(model.MakeCall(layer_index, rows, 2, 5)) {
-    const uint32_t hidden = layer.shape.hidden;
-    inputs.Resize(rows, hidden);
-    for (uint32_t row = 0; row < rows; ++row) {
-      inputs.PutRow(row, std::span(call.hidden).subspan(size_t{row} * hidden, hidden));
-      tokens.push_back(inputs.row(row));
-    }
-    results.resize(size_t{rows} * AlignUp(hidden, 32));
-    for (uint32_t row = 0; row < rows; ++row)
-      y.push_back(results.data() + row * AlignUp(hidden, 32));
-  }
-  DeviceTask Task(std::variant<DeviceAddress, const std::byte*> expert) {
-    return {
-        .shape = &layer.shape, .layout = &layer.record, .record = expert, .tokens = tokens, .y = y};
-  }
-
-  const LayerGeometry& layer;
-  LayerCall call;
-  kernels::ActivationRows inputs;
-  std::vector<kernels::ActivationRow> tokens;
-  std::vector<float> results;
-  std::vector<float*> y;
 };
 
 }  // namespace
@@ -194,30 +122,19 @@ TEST_CASE("EmulatedDevice: a run has the reference's bits from a slot and from R
   Bench bench(Bench::Stepped());
   for (const uint32_t rows : {1u, 3u, 19u}) {
     const LayerIndex layer{2};
-    Work work(bench.model, layer, rows);
+    DeviceRows work(bench.model, layer, rows);
     const Extent extent = bench.model.Locate(layer, ExpertIndex{3});
     const std::span<std::byte> record = bench.model.file().subspan(extent.offset, extent.bytes);
     bench.device.Copy(CopyId{rows}, CopyIn{.from = record, .to = bench.Slot(1)});
     REQUIRE(bench.record.Copies(++bench.copies).back().outcome == DeviceOutcome::kDone);
 
-    // One pick of weight 1 makes the reference's sum the expert's own output.
-    LayerCall alone = work.call;
-    alone.top_k = 1;
-    alone.experts.assign(rows, 3);
-    alone.weights.assign(rows, 1.0f);
-    const std::vector<float> expected = bench.model.Reference(alone);
-    const size_t hidden = work.layer.shape.hidden;
-    const auto outputs = [&] {
-      std::vector<float> all;
-      for (const float* y : work.y) all.insert(all.end(), y, y + hidden);
-      return all;
-    };
+    const std::vector<float> expected = work.Expected(bench.model, 3);
     CHECK(bench.Compute(work.Task(bench.Slot(1))) == DeviceOutcome::kDone);
-    CHECK(outputs() == expected);
+    CHECK(work.Outputs() == expected);
     std::fill(work.results.begin(), work.results.end(), 0.0f);
     CHECK(bench.Compute(work.Task(static_cast<const std::byte*>(record.data()))) ==
           DeviceOutcome::kDone);
-    CHECK(outputs() == expected);
+    CHECK(work.Outputs() == expected);
   }
 }
 
@@ -267,7 +184,7 @@ TEST_CASE("EmulatedDevice: a lost device says so once and fails all that comes",
   REQUIRE(done.size() == 4);
   CHECK(done[0].outcome == DeviceOutcome::kDone);
   for (size_t i = 1; i < 4; ++i) CHECK(done[i].outcome == DeviceOutcome::kFailed);
-  Work work(bench.model, LayerIndex{1}, 1);
+  DeviceRows work(bench.model, LayerIndex{1}, 1);
   CHECK(bench.Compute(work.Task(bench.Slot(0))) == DeviceOutcome::kFailed);
   bench.device.Lose("again");
   REQUIRE(bench.record.losses().size() == 1);

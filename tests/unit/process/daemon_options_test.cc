@@ -164,6 +164,38 @@ TEST_CASE("CoreOptions: a configured device is the core's, without one there is 
   CHECK(options->memory.pages == PageSize::kSmall);
 }
 
+TEST_CASE("GpuFor: the listed GPU, the first if none is, none when they are off", "[process]") {
+  using Want = ExpertCore::GpuOptions::Want;
+  DaemonConfig config;
+  REQUIRE(GpuFor(config));
+  CHECK(GpuFor(config)->want == Want::kIfThere);
+  CHECK(GpuFor(config)->choice.uuid.empty());
+  CHECK(!GpuFor(config)->choice.budget);
+  config.gpu = UseGpu::kRequired;
+  CHECK(GpuFor(config)->want == Want::kRequired);
+  DeviceConfig device;
+  device.kind = DeviceKind::kCuda;
+  device.name = "card";
+  device.uuid = "GPU-4d1cf9ab-0000-1111-2222-333344445555";
+  device.budget = 3_GiB;
+  device.reserve = 5_MiB;
+  config.devices = {device};
+  CHECK(GpuFor(config)->want == Want::kRequired);
+  config.gpu = UseGpu::kAuto;
+  REQUIRE(GpuFor(config));
+  CHECK(GpuFor(config)->want == Want::kListed);
+  CHECK(GpuFor(config)->choice.name == "card");
+  CHECK(GpuFor(config)->choice.uuid == device.uuid);
+  CHECK(GpuFor(config)->choice.budget == 3_GiB);
+  CHECK(GpuFor(config)->choice.reserve == 5_MiB);
+  CHECK(!CoreOptions(config).device);
+  config.gpu = UseGpu::kOff;
+  CHECK(!GpuFor(config));
+  config.gpu = UseGpu::kAuto;
+  config.devices.front().kind = DeviceKind::kEmulated;
+  CHECK(!GpuFor(config));
+}
+
 TEST_CASE("ModelOptionsFor: what a model has of the device", "[process]") {
   ModelConfig model;
   CHECK(ModelOptionsFor(model).vram == MemoryBudget(Percent{100}));

@@ -14,8 +14,8 @@ using testing::SyntheticModel;
 
 // Ten times the CPU's rate in its own memory, a link of a quarter of it.
 DeviceDescription Card() {
-  return {.kind = "emulated",
-          .name = "card",
+  return {.name = "card",
+          .what = "emulated",
           .budget = 1_GiB,
           .memory_rate = 600e9,
           .link_rate = 15e9,
@@ -41,7 +41,7 @@ size_t CountOf(std::span<const PickLane> lanes, PickLane lane) {
 
 TEST_CASE("ModelPlanning: what is in RAM is shared out between CPU and link by their rates",
           "[scheduling]") {
-  ModelPlanning planning(Model().geometry(), Card(), ModelPlanning::Vram::kSlots);
+  ModelPlanning planning(Model().geometry(), Card(), {});
   std::vector<PlanPick> picks = Picks(PickPlace::kRam, 5);
   const ModelPlanning::Choice choice = planning.Place(picks, ModelPlanning::Call::kOther, {});
   CHECK(CountOf(choice.lanes, PickLane::kCpu) == 4);
@@ -50,7 +50,7 @@ TEST_CASE("ModelPlanning: what is in RAM is shared out between CPU and link by t
 }
 
 TEST_CASE("ModelPlanning: a lane that is measured to be slow is left alone", "[scheduling]") {
-  ModelPlanning planning(Model().geometry(), Card(), ModelPlanning::Vram::kSlots);
+  ModelPlanning planning(Model().geometry(), Card(), {});
   const std::vector<LaneCosts::Part> parts = {{.kind = ExpertKind{0}, .rows = 1}};
   for (int i = 0; i < 40; ++i) {
     planning.ObserveDevice(LaneKind::kZeroCopy, parts, std::chrono::milliseconds(20));
@@ -61,15 +61,27 @@ TEST_CASE("ModelPlanning: a lane that is measured to be slow is left alone", "[s
 }
 
 TEST_CASE("ModelPlanning: without slots on the device nothing is pushed there", "[scheduling]") {
-  ModelPlanning planning(Model().geometry(), Card(), ModelPlanning::Vram::kNone);
+  ModelPlanning planning(Model().geometry(), Card(), {.gpu = false});
   std::vector<PlanPick> picks = Picks(PickPlace::kNvme, 8);
   const ModelPlanning::Choice choice = planning.Place(picks, ModelPlanning::Call::kOther, {});
   CHECK(CountOf(choice.lanes, PickLane::kCpu) == 8);
 }
 
+TEST_CASE("ModelPlanning: a device that does not reach RAM computes nothing from there",
+          "[scheduling]") {
+  ModelPlanning planning(Model().geometry(), Card(), {.zero_copy = false});
+  const std::vector<LaneCosts::Part> parts(1, {.kind = ExpertKind{0}, .rows = 1});
+  for (int i = 0; i < 40; ++i) {
+    planning.Observe(LaneKind::kCpu, parts, std::chrono::milliseconds(20));
+  }
+  std::vector<PlanPick> picks = Picks(PickPlace::kRam, 5);
+  const ModelPlanning::Choice choice = planning.Place(picks, ModelPlanning::Call::kOther, {});
+  CHECK(CountOf(choice.lanes, PickLane::kCpu) == 5);
+}
+
 TEST_CASE("ModelPlanning: reads arrive one after another, and after those of layers before",
           "[scheduling]") {
-  ModelPlanning planning(Model().geometry(), Card(), ModelPlanning::Vram::kSlots);
+  ModelPlanning planning(Model().geometry(), Card(), {});
   const TimePoint begin = TimePoint{} + std::chrono::hours(1);
   std::vector<PlanPick> first = Picks(PickPlace::kNvme, 3);
   planning.Place(first, ModelPlanning::Call::kOther, begin);
@@ -87,7 +99,7 @@ TEST_CASE("ModelPlanning: reads arrive one after another, and after those of lay
 
 TEST_CASE("ModelPlanning: calls in which planning makes no difference do not judge it",
           "[scheduling]") {
-  ModelPlanning planning(Model().geometry(), Card(), ModelPlanning::Vram::kSlots);
+  ModelPlanning planning(Model().geometry(), Card(), {});
   std::vector<PlanPick> in_vram = Picks(PickPlace::kVram, 4);
   CHECK_FALSE(planning.Place(in_vram, ModelPlanning::Call::kDecode, {}).judged);
   std::vector<PlanPick> in_ram = Picks(PickPlace::kRam, 5);
@@ -96,7 +108,7 @@ TEST_CASE("ModelPlanning: calls in which planning makes no difference do not jud
 
 TEST_CASE("ModelPlanning: when planned calls take longer, what is in RAM runs on the CPU",
           "[scheduling]") {
-  ModelPlanning planning(Model().geometry(), Card(), ModelPlanning::Vram::kSlots);
+  ModelPlanning planning(Model().geometry(), Card(), {});
   bool changed = false;
   for (int call = 0; call < 5000 && !changed; ++call) {
     std::vector<PlanPick> picks = Picks(PickPlace::kRam, 5);

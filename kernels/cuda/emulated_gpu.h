@@ -1,0 +1,62 @@
+#ifndef MOETIER_KERNELS_CUDA_EMULATED_GPU_H_
+#define MOETIER_KERNELS_CUDA_EMULATED_GPU_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "base/mutex.h"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/simt/queues.h"
+
+namespace moetier::kernels::cuda {
+
+// A GPU over the emulator: its memory is the host's, and its work is done when somebody waits, on
+// the thread that waits. Addresses without memory cannot be touched, and host memory that was not
+// shown has no address for kernels.
+class EmulatedGpu : public Gpu {
+ public:
+  struct Options {
+    GpuInfo info;
+    simt::GridOptions grid;
+    uint64_t fails_after = 0;  // waits until it fails for good; 0: never
+  };
+  explicit EmulatedGpu(Options options);
+  ~EmulatedGpu() override;
+
+  [[nodiscard]] const GpuInfo& info() const override { return options_.info; }
+  Result<Bytes> FreeMemory() override EXCLUDES(mu_);
+  Result<std::byte*> Reserve(size_t bytes) override;
+  void Unreserve(std::byte* begin, size_t bytes) override;
+  Status Map(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
+  void Unmap(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
+  [[nodiscard]] size_t granule() const override { return size_t{64} << 10; }
+  Result<std::byte*> Allocate(size_t bytes) override EXCLUDES(mu_);
+  Result<std::byte*> AllocateHost(size_t bytes) override EXCLUDES(mu_);
+  void Free(std::byte* block) override EXCLUDES(mu_);
+  void FreeHost(std::byte* block) override EXCLUDES(mu_);
+  Status ShowHost(std::span<std::byte> memory) override EXCLUDES(mu_);
+  void HideHost(std::span<std::byte> memory) override EXCLUDES(mu_);
+  Result<const std::byte*> AddressOf(const std::byte* host) override EXCLUDES(mu_);
+  Result<StreamHandle> NewStream() override;
+  Result<EventHandle> NewEvent(HostWait wait) override;
+  Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override;
+  Status Record(EventHandle event, StreamHandle stream) override;
+  Status Wait(EventHandle event) override EXCLUDES(mu_);
+  [[nodiscard]] Status CheckLaunch(int code) const override;
+
+ private:
+  Status Take(size_t bytes) REQUIRES(mu_);
+
+  const Options options_;
+  simt::Device device_;
+  Mutex mu_;
+  size_t taken_ GUARDED_BY(mu_) = 0;                          // of the GPU's memory
+  std::map<std::byte*, size_t> blocks_ GUARDED_BY(mu_);       // of Allocate
+  std::map<const std::byte*, size_t> shown_ GUARDED_BY(mu_);  // and AllocateHost's
+  uint64_t waits_ GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace moetier::kernels::cuda
+
+#endif  // MOETIER_KERNELS_CUDA_EMULATED_GPU_H_

@@ -1,0 +1,217 @@
+// Gpu over CUDA's runtime.
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/nvcc/driver_memory.h"
+
+namespace moetier::kernels::cuda {
+namespace {
+
+// Clears what the runtime keeps of the error, so that the next call does not give it again.
+Error Refused(const char* call, cudaError_t error) {
+  (void)cudaGetLastError();
+  const std::string message = fmt::format("{}: {}", call, cudaGetErrorString(error));
+  if (error == cudaErrorMemoryAllocation) {
+    return {ErrorCode::kExhausted, Reason::kMemoryLimit, message};
+  }
+  return {ErrorCode::kUnavailable, Reason::kIo, message};
+}
+
+Status Check(const char* call, cudaError_t error) {
+  if (error == cudaSuccess) return Ok{};
+  return Refused(call, error);
+}
+
+// "GPU-" and the bytes in groups of 4, 2, 2, 2 and 6, as nvidia-smi prints it.
+std::string TextOf(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    const bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    text +=
+        fmt::format("{}{:02x}", begins_group ? "-" : "", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+// By the data sheet: two transfers a clock over the width of the bus. 0 when it does not say.
+double MemoryRate(int ordinal) {
+  int clock_khz = 0;
+  int bus_bits = 0;
+  if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, ordinal) != cudaSuccess ||
+      cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, ordinal) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  return 2.0 * clock_khz * 1e3 * bus_bits / 8;
+}
+
+Result<GpuInfo> Describe(int ordinal) {
+  cudaDeviceProp properties{};
+  RETURN_IF_ERROR(Check("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, ordinal)));
+  GpuInfo info;
+  info.ordinal = static_cast<uint32_t>(ordinal);
+  info.uuid = TextOf(properties.uuid);
+  info.name = properties.name;
+  info.compute = static_cast<uint32_t>(properties.major * 10 + properties.minor);
+  info.memory = Bytes(properties.totalGlobalMem);
+  info.memory_rate = MemoryRate(ordinal);
+  return info;
+}
+
+class RuntimeGpu final : public Gpu {
+ public:
+  RuntimeGpu(GpuInfo info, std::unique_ptr<DriverMemory> memory)
+      : info_(std::move(info)), memory_(std::move(memory)) {}
+  ~RuntimeGpu() override {
+    if (!UseHere()) return;
+    for (const StreamHandle stream : streams_) cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+    for (const EventHandle event : events_) cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
+
+  [[nodiscard]] const GpuInfo& info() const override { return info_; }
+  [[nodiscard]] size_t granule() const override { return memory_->granule(); }
+
+  Result<Bytes> FreeMemory() override {
+    RETURN_IF_ERROR(UseHere());
+    size_t free = 0;
+    size_t total = 0;
+    RETURN_IF_ERROR(Check("cudaMemGetInfo", cudaMemGetInfo(&free, &total)));
+    return Bytes(free);
+  }
+
+  Result<std::byte*> Reserve(size_t bytes) override {
+    RETURN_IF_ERROR(UseHere());
+    return memory_->Reserve(bytes);
+  }
+  void Unreserve(std::byte* begin, size_t bytes) override {
+    if (UseHere()) memory_->Unreserve(begin, bytes);
+  }
+  Status Map(std::byte* begin, size_t bytes) override {
+    RETURN_IF_ERROR(UseHere());
+    return memory_->Map(begin, bytes);
+  }
+  void Unmap(std::byte* begin, size_t bytes) override {
+    if (UseHere()) memory_->Unmap(begin, bytes);
+  }
+
+  Result<std::byte*> Allocate(size_t bytes) override {
+    RETURN_IF_ERROR(UseHere());
+    void* block = nullptr;
+    RETURN_IF_ERROR(Check("cudaMalloc", cudaMalloc(&block, bytes)));
+    return static_cast<std::byte*>(block);
+  }
+  Result<std::byte*> AllocateHost(size_t bytes) override {
+    RETURN_IF_ERROR(UseHere());
+    void* block = nullptr;
+    RETURN_IF_ERROR(Check("cudaHostAlloc", cudaHostAlloc(&block, bytes, cudaHostAllocMapped)));
+    return static_cast<std::byte*>(block);
+  }
+  void Free(std::byte* block) override {
+    if (UseHere()) cudaFree(block);
+  }
+  void FreeHost(std::byte* block) override {
+    if (UseHere()) cudaFreeHost(block);
+  }
+
+  Status ShowHost(std::span<std::byte> memory) override {
+    RETURN_IF_ERROR(UseHere());
+    return Check("cudaHostRegister",
+                 cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterMapped));
+  }
+  void HideHost(std::span<std::byte> memory) override {
+    if (UseHere()) cudaHostUnregister(memory.data());
+  }
+  Result<const std::byte*> AddressOf(const std::byte* host) override {
+    RETURN_IF_ERROR(UseHere());
+    void* address = nullptr;
+    RETURN_IF_ERROR(
+        Check("cudaHostGetDevicePointer",
+              cudaHostGetDevicePointer(&address, const_cast<std::byte*>(host), 0)));  // NOLINT
+    return static_cast<const std::byte*>(address);
+  }
+
+  Result<StreamHandle> NewStream() override {
+    RETURN_IF_ERROR(UseHere());
+    cudaStream_t stream = nullptr;
+    RETURN_IF_ERROR(Check("cudaStreamCreateWithFlags",
+                          cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
+    return StreamHandle{streams_.emplace_back(stream)};
+  }
+  Result<EventHandle> NewEvent(HostWait wait) override {
+    RETURN_IF_ERROR(UseHere());
+    const unsigned sleep = wait == HostWait::kSleep ? cudaEventBlockingSync : cudaEventDefault;
+    cudaEvent_t event = nullptr;
+    RETURN_IF_ERROR(Check("cudaEventCreateWithFlags",
+                          cudaEventCreateWithFlags(&event, sleep | cudaEventDisableTiming)));
+    return EventHandle{events_.emplace_back(event)};
+  }
+
+  Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override {
+    RETURN_IF_ERROR(UseHere());
+    return Check("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
+                                                    static_cast<cudaStream_t>(stream)));
+  }
+  Status Record(EventHandle event, StreamHandle stream) override {
+    RETURN_IF_ERROR(UseHere());
+    return Check("cudaEventRecord", cudaEventRecord(static_cast<cudaEvent_t>(event),
+                                                    static_cast<cudaStream_t>(stream)));
+  }
+  Status Wait(EventHandle event) override {
+    RETURN_IF_ERROR(UseHere());
+    return Check("cudaEventSynchronize", cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+  }
+  [[nodiscard]] Status CheckLaunch(int code) const override {
+    return Check("a kernel's launch", static_cast<cudaError_t>(code));
+  }
+
+ private:
+  // A thread's first use of the GPU; costs next to nothing later.
+  [[nodiscard]] Status UseHere() const {
+    return Check("cudaSetDevice", cudaSetDevice(static_cast<int>(info_.ordinal)));
+  }
+
+  const GpuInfo info_;
+  const std::unique_ptr<DriverMemory> memory_;
+  std::vector<StreamHandle> streams_;
+  std::vector<EventHandle> events_;
+};
+
+}  // namespace
+
+Result<std::vector<GpuInfo>> FindGpus() {
+  // Without a driver every other call says only that it is too old.
+  int driver = 0;
+  RETURN_IF_ERROR(Check("cudaDriverGetVersion", cudaDriverGetVersion(&driver)));
+  if (driver == 0) return Error{ErrorCode::kUnavailable, Reason::kIo, "no NVIDIA driver"};
+  int count = 0;
+  RETURN_IF_ERROR(Check("cudaGetDeviceCount", cudaGetDeviceCount(&count)));
+  std::vector<GpuInfo> usable;
+  std::string skipped;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    ASSIGN_OR_RETURN(GpuInfo info, Describe(ordinal));
+    if (info.compute >= MOETIER_CUDA_LEAST_COMPUTE) {
+      usable.push_back(std::move(info));
+    } else {
+      skipped += fmt::format("; {} has compute capability {}.{}, this build's kernels need {}.{}",
+                             info.name, info.compute / 10, info.compute % 10,
+                             MOETIER_CUDA_LEAST_COMPUTE / 10, MOETIER_CUDA_LEAST_COMPUTE % 10);
+    }
+  }
+  if (!usable.empty()) return usable;
+  return Error{ErrorCode::kUnavailable, Reason::kIo, "no usable GPU" + skipped};
+}
+
+Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu) {
+  const int ordinal = static_cast<int>(gpu.ordinal);
+  RETURN_IF_ERROR(Check("cudaSetDevice", cudaSetDevice(ordinal)));
+  RETURN_IF_ERROR(Check("cudaFree", cudaFree(nullptr)));  // makes the context
+  ASSIGN_OR_RETURN(std::unique_ptr<DriverMemory> memory, DriverMemory::Create(ordinal));
+  return std::unique_ptr<Gpu>(std::make_unique<RuntimeGpu>(gpu, std::move(memory)));
+}
+
+}  // namespace moetier::kernels::cuda

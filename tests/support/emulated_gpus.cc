@@ -1,0 +1,41 @@
+// The GPUs of a daemon that is built over the emulator: two cards. What a program with the CUDA
+// backend does without a GPU is that backend's whole source but for the calls of CUDA's runtime.
+// MOETIER_EMULATED_GPU_WAITS: after so many waits a card fails for good. MOETIER_EMULATED_GPU_SEED:
+// the order of blocks, threads and streams.
+
+#include <cstdlib>
+#include <string>
+
+#include "kernels/cuda/emulated_gpu.h"
+
+namespace moetier::kernels::cuda {
+namespace {
+
+uint64_t NumberFrom(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+}
+
+GpuInfo Card(uint32_t ordinal, Bytes memory) {
+  return {.ordinal = ordinal,
+          .uuid = fmt::format("GPU-00000000-0000-0000-0000-{:012}", ordinal),
+          .name = fmt::format("Emulated GPU {}", ordinal),
+          .compute = 90,
+          .memory = memory};
+}
+
+}  // namespace
+
+Result<std::vector<GpuInfo>> FindGpus() {
+  return std::vector<GpuInfo>{Card(0, 256_MiB), Card(1, 128_MiB)};
+}
+
+Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu) {
+  EmulatedGpu::Options options;
+  options.info = gpu;
+  options.grid.seed = NumberFrom("MOETIER_EMULATED_GPU_SEED");
+  options.fails_after = NumberFrom("MOETIER_EMULATED_GPU_WAITS");
+  return std::unique_ptr<Gpu>(std::make_unique<EmulatedGpu>(std::move(options)));
+}
+
+}  // namespace moetier::kernels::cuda

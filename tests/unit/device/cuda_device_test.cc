@@ -1,0 +1,277 @@
+// CudaDevice over the emulated GPU: every kernel, copy and event is CUDA's own source.
+
+#include "tiers/device/cuda_device.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/emulated_gpu.h"
+#include "tests/unit/device/device_probe.h"
+
+namespace moetier {
+namespace {
+
+using kernels::cuda::EmulatedGpu;
+using kernels::cuda::StreamHandle;
+using testing::DeviceRecord;
+using testing::DeviceRows;
+using testing::Pattern;
+using testing::SyntheticModel;
+
+EmulatedGpu::Options Card(uint64_t seed = 0) {
+  EmulatedGpu::Options options;
+  options.info = {.ordinal = 0,
+                  .uuid = "GPU-00000000-0000-0000-0000-000000000000",
+                  .name = "Emulated GPU",
+                  .compute = 90,
+                  .memory = 64_MiB};
+  options.grid.seed = seed;
+  return options;
+}
+
+// A device on the emulated card, with an arena of four slots a size class of the synthetic model,
+// of eight places each.
+class Bench {
+ public:
+  explicit Bench(EmulatedGpu::Options card = Card(), Bytes budget = 16_MiB)
+      : device(CudaDevice::Create({.name = "gpu0", .budget = budget},
+                                  std::make_unique<EmulatedGpu>(std::move(card)), clock)
+                   .value()) {
+    for (const SizeClassGeometry& each : model.geometry().size_classes) {
+      plan.regions.push_back(
+          {.slot_bytes = each.slot_bytes, .slots = 4, .offset = plan.total.count(), .records = 8});
+      plan.total += each.slot_bytes * 4;
+    }
+    for (const LayerGeometry& layer : model.geometry().layers) {
+      REQUIRE(device->Admit(layer.shape, layer.record).has_value());
+    }
+    arena = device->Allocate(plan, "vram").value();
+    device->Start(record);
+  }
+  ~Bench() { device->Stop(); }
+
+  [[nodiscard]] DeviceAddress Slot(uint32_t slot) const {
+    return arena->Slot(SizeClass{0}, SlotIndex{slot});
+  }
+  DeviceOutcome Copy(const DeviceCopy& copy) {
+    device->Copy(CopyId{++copies}, copy);
+    const std::vector<CopyDone> done = record.Copies(copies);
+    return done.size() == copies ? done.back().outcome : DeviceOutcome::kCancelled;
+  }
+  DeviceOutcome Compute(std::vector<DeviceTask> tasks) {
+    device->Run(RunId{++runs}, std::move(tasks));
+    const std::vector<RunDone> done = record.Runs(runs);
+    return done.size() == runs ? done.back().outcome : DeviceOutcome::kCancelled;
+  }
+  [[nodiscard]] std::span<std::byte> Record(LayerIndex layer, uint16_t expert) {
+    const Extent extent = model.Locate(layer, ExpertIndex{expert});
+    return model.file().subspan(extent.offset, extent.bytes);
+  }
+
+  SteadyClock clock;
+  SyntheticModel model{{.experts = 4, .hidden = 64, .ffn = 64}};
+  DeviceRecord record;
+  std::unique_ptr<CudaDevice> device;
+  ArenaPlan plan;
+  std::unique_ptr<DeviceArena> arena;
+  size_t copies = 0;
+  size_t runs = 0;
+};
+
+// A card that brings another byte than it was given, once in a copy of `bytes` or more.
+class LyingGpu final : public EmulatedGpu {
+ public:
+  explicit LyingGpu(EmulatedGpu::Options options) : EmulatedGpu(std::move(options)) {}
+  Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override {
+    if (bytes < 4) return EmulatedGpu::Copy(to, from, bytes, stream);
+    RETURN_IF_ERROR(EmulatedGpu::Copy(to, from, bytes, stream));
+    return EmulatedGpu::Copy(to, static_cast<const std::byte*>(from) + 2, 1, stream);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("CudaDevice: what is copied in comes out again, in the order of the copies", "[cuda]") {
+  Bench bench;
+  const std::vector<std::byte> first = Pattern(4096, 1);
+  const std::vector<std::byte> second = Pattern(4096, 77);
+  std::vector<std::byte> out(4096);
+  bench.device->Copy(CopyId{1}, CopyIn{.from = first, .to = bench.Slot(2)});
+  bench.device->Copy(CopyId{2}, CopyOut{.from = bench.Slot(2), .to = out});
+  bench.device->Copy(CopyId{3}, CopyIn{.from = second, .to = bench.Slot(2)});
+  const std::vector<CopyDone> done = bench.record.Copies(3);
+  REQUIRE(done.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(done[i].id == CopyId{i + 1});
+    CHECK(done[i].outcome == DeviceOutcome::kDone);
+  }
+  CHECK(out == first);
+}
+
+TEST_CASE("CudaDevice: a run has the reference's bits from a slot and from RAM", "[cuda]") {
+  for (const uint64_t seed : {0u, 1u, 2u}) {
+    Bench bench(Card(seed));
+    REQUIRE(bench.device->ShowHost(bench.model.file()).has_value());
+    for (const uint32_t rows : {1u, 3u, 19u}) {
+      const LayerIndex layer{2};
+      DeviceRows work(bench.model, layer, rows);
+      const std::span<std::byte> record = bench.Record(layer, 3);
+      REQUIRE(bench.Copy(CopyIn{.from = record, .to = bench.Slot(1)}) == DeviceOutcome::kDone);
+      const std::vector<float> expected = work.Expected(bench.model, 3);
+      CHECK(bench.Compute({work.Task(bench.Slot(1))}) == DeviceOutcome::kDone);
+      CHECK(work.Outputs() == expected);
+      std::fill(work.results.begin(), work.results.end(), 0.0f);
+      CHECK(bench.Compute({work.Task(static_cast<const std::byte*>(record.data()))}) ==
+            DeviceOutcome::kDone);
+      CHECK(work.Outputs() == expected);
+    }
+    bench.device->HideHost(bench.model.file());
+  }
+}
+
+TEST_CASE("CudaDevice: experts of one run share its rows, and a run may be larger than a piece",
+          "[cuda]") {
+  constexpr uint32_t kRows = 100;  // three experts: 300 picks
+  static_assert(3 * kRows > GpuLane::kPicksAtOnce);
+  Bench bench;
+  const LayerIndex layer{1};
+  DeviceRows rows(bench.model, layer, kRows);
+  std::vector<std::vector<float>> results(3);
+  std::vector<std::vector<float*>> places(3);
+  std::vector<DeviceTask> tasks;
+  for (uint16_t expert = 0; expert < 3; ++expert) {
+    REQUIRE(bench.Copy(CopyIn{.from = bench.Record(layer, expert), .to = bench.Slot(expert)}) ==
+            DeviceOutcome::kDone);
+    results[expert].resize(rows.results.size());
+    for (const float* y : rows.y) {
+      places[expert].push_back(results[expert].data() + (y - rows.results.data()));
+    }
+    DeviceTask task = rows.Task(bench.Slot(expert));
+    task.y = places[expert];
+    tasks.push_back(task);
+  }
+  REQUIRE(bench.Compute(tasks) == DeviceOutcome::kDone);
+  for (uint16_t expert = 0; expert < 3; ++expert) {
+    std::vector<float> outputs;
+    for (const float* y : places[expert]) outputs.insert(outputs.end(), y, y + 64);
+    CHECK(outputs == rows.Expected(bench.model, expert));
+  }
+}
+
+TEST_CASE("CudaDevice: runs over slots, runs over RAM and copies go on side by side", "[cuda]") {
+  Bench bench(Card(3));
+  REQUIRE(bench.device->ShowHost(bench.model.file()).has_value());
+  const LayerIndex layer{1};
+  REQUIRE(bench.Copy(CopyIn{.from = bench.Record(layer, 0), .to = bench.Slot(0)}) ==
+          DeviceOutcome::kDone);
+  DeviceRows in_slot(bench.model, layer, 2);
+  DeviceRows in_ram(bench.model, layer, 2);
+  std::vector<std::byte> out(4096);
+  for (uint64_t i = 0; i < 10; ++i) {
+    bench.device->Run(RunId{++bench.runs}, {in_slot.Task(bench.Slot(0))});
+    bench.device->Run(RunId{++bench.runs},
+                      {in_ram.Task(static_cast<const std::byte*>(bench.Record(layer, 1).data()))});
+    bench.device->Copy(CopyId{++bench.copies}, CopyOut{.from = bench.Slot(0), .to = out});
+  }
+  REQUIRE(bench.record.Runs(bench.runs).size() == bench.runs);
+  REQUIRE(bench.record.Copies(bench.copies).size() == bench.copies);
+  CHECK(in_slot.Outputs() == in_slot.Expected(bench.model, 0));
+  CHECK(in_ram.Outputs() == in_ram.Expected(bench.model, 1));
+  CHECK(bench.record.losses().empty());
+  bench.device->HideHost(bench.model.file());
+}
+
+TEST_CASE("CudaDevice: experts that no kernel takes are refused by name", "[cuda]") {
+  Bench bench;
+  kernels::ExpertShape shape = bench.model.geometry().layers.front().shape;
+  shape.down = kernels::WeightType::kIQ4_NL;
+  const auto layout = kernels::MakeRecordLayout(shape, kernels::RecordForm::kRows16);
+  const Status refused = bench.device->Admit(shape, *layout);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().reason == Reason::kUnsupportedType);
+  CHECK_THAT(refused.error().message, Catch::Contains("IQ4_NL"));
+}
+
+TEST_CASE("CudaDevice: an expert too large for the card's memory is refused, the others run on",
+          "[cuda]") {
+  Bench bench;
+  kernels::ExpertShape shape = bench.model.geometry().layers.front().shape;
+  shape.hidden = 1 << 16;
+  const auto layout = kernels::MakeRecordLayout(shape, kernels::RecordForm::kRows16);
+  const Status refused = bench.device->Admit(shape, *layout);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kExhausted);
+  const LayerIndex layer{1};
+  DeviceRows work(bench.model, layer, 1);
+  REQUIRE(bench.Copy(CopyIn{.from = bench.Record(layer, 2), .to = bench.Slot(0)}) ==
+          DeviceOutcome::kDone);
+  CHECK(bench.Compute({work.Task(bench.Slot(0))}) == DeviceOutcome::kDone);
+  CHECK(work.Outputs() == work.Expected(bench.model, 2));
+}
+
+TEST_CASE("CudaDevice: a slot that is given back frees its granules, and comes back at its address",
+          "[cuda]") {
+  Bench bench;
+  const Bytes all = bench.arena->size();
+  const Bytes free = bench.device->free();
+  CHECK(free == 16_MiB - all);
+  REQUIRE(bench.arena->Places(SizeClass{0}) == 8);
+  const std::vector<std::byte> bytes = Pattern(4096, 5);
+  REQUIRE(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(3)}) == DeviceOutcome::kDone);
+  const DeviceAddress address = bench.Slot(3);
+  for (uint32_t slot = 0; slot < 3; ++slot) bench.arena->GiveBack(SizeClass{0}, SlotIndex{slot});
+  std::vector<std::byte> out(4096);
+  REQUIRE(bench.Copy(CopyOut{.from = bench.Slot(3), .to = out}) == DeviceOutcome::kDone);
+  CHECK(out == bytes);
+  bench.arena->GiveBack(SizeClass{0}, SlotIndex{3});
+  CHECK(bench.arena->size() < all);
+  CHECK(bench.device->free() == 16_MiB - bench.arena->size());
+  REQUIRE(bench.arena->Take(SizeClass{0}, SlotIndex{0}, 8).has_value());
+  CHECK(bench.Slot(3) == address);
+  REQUIRE(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(7)}) == DeviceOutcome::kDone);
+  bench.arena.reset();
+  CHECK(bench.device->free() == 16_MiB);
+}
+
+TEST_CASE("CudaDevice: a budget that the card does not have is refused whole", "[cuda]") {
+  Bench bench(Card(), 1_GiB);  // the card has 64 MiB
+  ArenaPlan large;
+  large.regions.push_back({.slot_bytes = 1_MiB, .slots = 128, .offset = 0, .records = 128});
+  large.total = 128_MiB;
+  const Bytes free = bench.device->free();
+  const auto refused = bench.device->Allocate(large, "models[b].vram");
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kExhausted);
+  CHECK_THAT(refused.error().message, Catch::StartsWith("models[b].vram: Emulated GPU has"));
+  CHECK(bench.device->free() == free);
+}
+
+TEST_CASE("CudaDevice: a card that fails is lost once, and all that comes later fails", "[cuda]") {
+  EmulatedGpu::Options card = Card();
+  card.fails_after = 3;  // the self-test waits once
+  Bench bench(card);
+  const std::vector<std::byte> bytes = Pattern(512, 9);
+  CHECK(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kDone);
+  CHECK(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kDone);
+  CHECK(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kFailed);
+  DeviceRows work(bench.model, LayerIndex{1}, 1);
+  CHECK(bench.Compute({work.Task(bench.Slot(0))}) == DeviceOutcome::kFailed);
+  REQUIRE(bench.record.losses().size() == 1);
+  CHECK_THAT(bench.record.losses()[0].message, Catch::StartsWith("device gpu0 is lost: "));
+  const Status refused = bench.arena->Take(SizeClass{0}, SlotIndex{4}, 1);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kUnavailable);
+}
+
+TEST_CASE("CudaDevice: a card whose copies are wrong is not taken", "[cuda]") {
+  const SteadyClock clock;
+  const auto refused = CudaDevice::Create({.name = "gpu0", .budget = 16_MiB},
+                                          std::make_unique<LyingGpu>(Card()), clock);
+  REQUIRE(!refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kUnavailable);
+  CHECK_THAT(refused.error().message, Catch::Contains("did not come back as it was"));
+}
+
+}  // namespace moetier

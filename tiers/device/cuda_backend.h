@@ -1,0 +1,31 @@
+#ifndef MOETIER_TIERS_DEVICE_CUDA_BACKEND_H_
+#define MOETIER_TIERS_DEVICE_CUDA_BACKEND_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "tiers/device/device.h"
+
+namespace moetier {
+
+// Which GPU, and how much of it.
+struct GpuChoice {
+  std::string name = "gpu0";    // of the device
+  std::string uuid;             // empty: the first
+  std::optional<Bytes> budget;  // for experts. none: what is free less `reserve`
+  Bytes reserve = 4_GiB;
+};
+
+// The GPU as a device. kUnavailable, and why, where there is none to be had: no driver, no such
+// GPU, none that this build has kernels for, or a build without the CUDA backend. The clock
+// outlives it.
+Result<std::unique_ptr<Device>> OpenCudaDevice(const GpuChoice& choice, const Clock& clock);
+
+// "on", or "off (WHY)".
+std::string CudaBackendState();
+
+}  // namespace moetier
+
+#endif  // MOETIER_TIERS_DEVICE_CUDA_BACKEND_H_

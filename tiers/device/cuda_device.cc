@@ -1,0 +1,162 @@
+#include "tiers/device/cuda_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/text_size.h"
+
+namespace moetier {
+
+using kernels::cuda::HostWait;
+
+namespace {
+
+// Where measured costs begin for a card that does not say what it does.
+constexpr double kMemoryRate = 500e9;  // bytes a second
+constexpr double kLinkRate = 20e9;     // of 16 lanes of PCI Express 4.0
+constexpr auto kCopyLatency = std::chrono::microseconds(10);
+constexpr auto kHandOff = std::chrono::microseconds(20);  // a thread woken, three launches
+
+DeviceDescription Describe(const CudaDevice::Options& options, const kernels::cuda::Gpu& gpu) {
+  const kernels::cuda::GpuInfo& info = gpu.info();
+  return {.name = options.name,
+          .what = fmt::format("{}, {}, compute capability {}.{}", info.name, info.uuid,
+                              info.compute / 10, info.compute % 10),
+          .budget = options.budget,
+          .granule = Bytes(gpu.granule()),
+          .memory_rate = info.memory_rate > 0 ? info.memory_rate : kMemoryRate,
+          .link_rate = kLinkRate,
+          .copy_latency = kCopyLatency,
+          .hand_off = kHandOff};
+}
+
+template <typename To>
+To PointerOf(DeviceAddress address) {
+  return reinterpret_cast<To>(
+      Raw(address));  // NOLINT: the GPU's addresses are integers to the host
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::Create(Options options,
+                                                       std::unique_ptr<kernels::cuda::Gpu> gpu,
+                                                       const Clock& clock) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(options), std::move(gpu), clock));
+  for (std::unique_ptr<GpuLane>& lane : device->lanes_) {
+    ASSIGN_OR_RETURN(lane, GpuLane::Create(*device->gpu_));
+  }
+  ASSIGN_OR_RETURN(device->copies_, device->gpu_->NewStream());
+  for (kernels::cuda::EventHandle& event : device->copied_) {
+    ASSIGN_OR_RETURN(event, device->gpu_->NewEvent(HostWait::kSleep));
+  }
+  RETURN_IF_ERROR(device->SelfTest());
+  return device;
+}
+
+CudaDevice::CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu, const Clock& clock)
+    : options_(std::move(options)),
+      gpu_(std::move(gpu)),
+      description_(Describe(options_, *gpu_)),
+      queues_({.device = options_.name, .copies_at_once = kCopiesAtOnce}, clock, *this) {}
+
+CudaDevice::~CudaDevice() {
+  Stop();
+  MutexLock lock(mu_);
+  MOE_CHECK(taken_ == Bytes(), "{} of {} are still in arenas", FormatSize(taken_), options_.name);
+}
+
+// Host memory read by a kernel, its result copied back: what every lane lives on. The kernel is the
+// one that prepares rows; its first plane is the values themselves.
+Status CudaDevice::SelfTest() {
+  constexpr uint32_t kColumns = 1024;
+  ASSIGN_OR_RETURN(const GpuBlock host,
+                   GpuBlock::Allocate(*gpu_, GpuMemory::kOfHost, 2 * kColumns * sizeof(float)));
+  BlockPlan size;
+  PlanRows(size, 1, kColumns);
+  ASSIGN_OR_RETURN(const GpuBlock device,
+                   GpuBlock::Allocate(*gpu_, GpuMemory::kOfGpu, size.bytes()));
+  BlockPlan plan(device.data());
+  const kernels::cuda::PreparedRows rows = PlanRows(plan, 1, kColumns);
+  auto* const sent = reinterpret_cast<float*>(host.data());
+  float* const received = sent + kColumns;
+  for (uint32_t i = 0; i < kColumns; ++i) sent[i] = static_cast<float>(i) + 0.25f;
+  ASSIGN_OR_RETURN(const std::byte* const in_reach, gpu_->AddressOf(host.data()));
+  RETURN_IF_ERROR(gpu_->CheckLaunch(kernels::cuda::LaunchPrepare(
+      {.values = reinterpret_cast<const float*>(in_reach), .rows = 1, .out = rows}, copies_)));
+  RETURN_IF_ERROR(gpu_->Copy(received, rows.values, kColumns * sizeof(float), copies_));
+  RETURN_IF_ERROR(gpu_->Record(copied_[0], copies_));
+  RETURN_IF_ERROR(gpu_->Wait(copied_[0]));
+  if (std::equal(sent, sent + kColumns, received)) return Ok{};
+  return Error{ErrorCode::kUnavailable, Reason::kIo,
+               fmt::format("{}: what a kernel read in the host's memory did not come back as it "
+                           "was; the driver or the link is at fault",
+                           gpu_->info().name)};
+}
+
+// Memory
+// ------------------------------------------------------------------------------------------------
+
+Bytes CudaDevice::free() const {
+  MutexLock lock(mu_);
+  return options_.budget - taken_;
+}
+
+Status CudaDevice::Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) {
+  for (const std::unique_ptr<GpuLane>& lane : lanes_) RETURN_IF_ERROR(lane->Admit(shape, layout));
+  return Ok{};
+}
+
+Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
+                                                          std::string_view what) {
+  ASSIGN_OR_RETURN(std::unique_ptr<GpuArena> arena, GpuArena::Create(*gpu_, *this, plan, what));
+  return std::unique_ptr<DeviceArena>(std::move(arena));
+}
+
+Status CudaDevice::Take(Bytes bytes, std::string_view what) {
+  if (queues_.lost()) {
+    return Error{ErrorCode::kUnavailable, Reason::kIo,
+                 fmt::format("{}: device {} is lost", what, options_.name)};
+  }
+  MutexLock lock(mu_);
+  if (bytes > options_.budget - taken_) {
+    return Error{ErrorCode::kExhausted, Reason::kNoRoom,
+                 fmt::format("{}: {} do not fit in device {}, which has {} left of {}; lower it "
+                             "or raise devices[].budget",
+                             what, FormatSize(bytes), options_.name,
+                             FormatSize(options_.budget - taken_), FormatSize(options_.budget))};
+  }
+  taken_ += bytes;
+  return Ok{};
+}
+
+void CudaDevice::GiveBack(Bytes bytes) {
+  MutexLock lock(mu_);
+  taken_ -= bytes;
+}
+
+// Work
+// ------------------------------------------------------------------------------------------------
+
+Status CudaDevice::BeginCopy(const DeviceCopy& copy, uint32_t place) {
+  if (const auto* in = std::get_if<CopyIn>(&copy)) {
+    RETURN_IF_ERROR(
+        gpu_->Copy(PointerOf<void*>(in->to), in->from.data(), in->from.size(), copies_));
+  } else {
+    const CopyOut& out = std::get<CopyOut>(copy);
+    RETURN_IF_ERROR(
+        gpu_->Copy(out.to.data(), PointerOf<const void*>(out.from), out.to.size(), copies_));
+  }
+  return gpu_->Record(copied_[place], copies_);
+}
+
+Result<DeviceOutcome> CudaDevice::EndCopy(uint32_t place) {
+  RETURN_IF_ERROR(gpu_->Wait(copied_[place]));
+  return DeviceOutcome::kDone;
+}
+
+Status CudaDevice::Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) {
+  return lanes_[static_cast<size_t>(place)]->Compute(tasks);
+}
+
+}  // namespace moetier

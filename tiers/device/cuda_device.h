@@ -1,0 +1,77 @@
+#ifndef MOETIER_TIERS_DEVICE_CUDA_DEVICE_H_
+#define MOETIER_TIERS_DEVICE_CUDA_DEVICE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "kernels/cuda/gpu.h"
+#include "tiers/device/device.h"
+#include "tiers/device/device_queues.h"
+#include "tiers/device/gpu_arena.h"
+#include "tiers/device/gpu_lane.h"
+
+namespace moetier {
+
+// A GPU by the kernels of kernels/cuda, whose bits are the CPU's. Slots lie in its memory; what
+// reads RAM over the link has a stream of its own. Any error of the GPU but a lack of memory loses
+// the device: what it still says cannot be trusted.
+// Memory:  its budget for slots, and beside it what each lane needs (GpuLane).
+// Threads: those of DeviceQueues.
+class CudaDevice final : public Device, private DeviceWork, private DeviceBudget {
+ public:
+  struct Options {
+    std::string name = "gpu0";
+    Bytes budget;  // for slots
+  };
+
+  // Tries copies and both lanes' streams once: kUnavailable when what comes back is not what was
+  // sent. The clock outlives it.
+  static Result<std::unique_ptr<CudaDevice>> Create(Options options,
+                                                    std::unique_ptr<kernels::cuda::Gpu> gpu,
+                                                    const Clock& clock);
+  ~CudaDevice() override;
+
+  void Start(DeviceListener& listener) override { queues_.Start(listener); }
+  void Stop() override { queues_.Stop(); }
+  [[nodiscard]] const DeviceDescription& description() const override { return description_; }
+  [[nodiscard]] Bytes free() const override EXCLUDES(mu_);
+  Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) override;
+  Status ShowHost(std::span<std::byte> memory) override { return gpu_->ShowHost(memory); }
+  void HideHost(std::span<std::byte> memory) override { gpu_->HideHost(memory); }
+  Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& plan,
+                                                std::string_view what) override;
+  void Copy(CopyId id, const DeviceCopy& copy) override { queues_.Copy(id, copy); }
+  void CancelCopy(CopyId id) override { queues_.CancelCopy(id); }
+  void Run(RunId id, std::vector<DeviceTask> tasks) override { queues_.Run(id, std::move(tasks)); }
+
+ private:
+  static constexpr uint32_t kCopiesAtOnce = 2;  // the next is under way while one is reported
+
+  CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu, const Clock& clock);
+  Status SelfTest();
+  Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
+  Result<DeviceOutcome> EndCopy(uint32_t place) override;
+  Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) override;
+  Status Take(Bytes bytes, std::string_view what) override EXCLUDES(mu_);
+  void GiveBack(Bytes bytes) override EXCLUDES(mu_);
+
+  const Options options_;
+  const std::unique_ptr<kernels::cuda::Gpu> gpu_;
+  const DeviceDescription description_;
+  std::array<std::unique_ptr<GpuLane>, kRecordPlaces> lanes_;
+  kernels::cuda::StreamHandle copies_ = nullptr;
+  std::array<kernels::cuda::EventHandle, kCopiesAtOnce> copied_{};
+
+  mutable Mutex mu_;
+  Bytes taken_ GUARDED_BY(mu_);  // by arenas
+  DeviceQueues queues_;          // last: its threads use the rest
+};
+
+}  // namespace moetier
+
+#endif  // MOETIER_TIERS_DEVICE_CUDA_DEVICE_H_

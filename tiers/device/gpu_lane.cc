@@ -1,0 +1,174 @@
+#include "tiers/device/gpu_lane.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/cuda/expert_plan.h"
+
+namespace moetier {
+
+using kernels::cuda::ExpertPlan;
+using kernels::cuda::ExpertRun;
+using kernels::cuda::HostWait;
+using kernels::cuda::PreparedRows;
+
+namespace {
+
+// What a piece reads and writes on the GPU.
+struct PieceMemory {
+  PreparedRows x{};
+  PreparedRows h{};
+  float* y = nullptr;  // [kPicksAtOnce][hidden]
+};
+
+}  // namespace
+
+Result<std::unique_ptr<GpuLane>> GpuLane::Create(kernels::cuda::Gpu& gpu) {
+  std::unique_ptr<GpuLane> lane(new GpuLane(gpu));
+  ASSIGN_OR_RETURN(lane->stream_, gpu.NewStream());
+  // A decoded layer takes tens of microseconds: less than it takes to wake a thread.
+  ASSIGN_OR_RETURN(lane->done_, gpu.NewEvent(HostWait::kSpin));
+  return lane;
+}
+
+GpuLane::Input GpuLane::PlanInput(BlockPlan& plan, uint32_t hidden) {
+  Input in;
+  in.runs = plan.Next<ExpertRun>(kPicksAtOnce);
+  in.row_of_pick = plan.Next<uint32_t>(kPicksAtOnce);
+  in.values = plan.Next<float>(size_t{kPicksAtOnce} * hidden);
+  return in;
+}
+
+Status GpuLane::Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) {
+  RETURN_IF_ERROR(kernels::cuda::MakeExpertPlan(shape, layout));
+  MutexLock lock(mu_);
+  if (shape.hidden <= hidden_ && shape.ffn <= ffn_) return Ok{};
+  return Grow(std::max(hidden_, shape.hidden), std::max(ffn_, shape.ffn));
+}
+
+Status GpuLane::Grow(uint32_t hidden, uint32_t ffn) {
+  BlockPlan on_host;
+  PlanInput(on_host, hidden);
+  on_host.Next<float>(size_t{kPicksAtOnce} * hidden);
+  BlockPlan on_gpu;
+  PlanInput(on_gpu, hidden);
+  PlanRows(on_gpu, kPicksAtOnce, hidden);
+  PlanRows(on_gpu, kPicksAtOnce, ffn);
+  on_gpu.Next<float>(size_t{kPicksAtOnce} * hidden);
+  ASSIGN_OR_RETURN(GpuBlock host, GpuBlock::Allocate(gpu_, GpuMemory::kOfHost, on_host.bytes()));
+  ASSIGN_OR_RETURN(GpuBlock device, GpuBlock::Allocate(gpu_, GpuMemory::kOfGpu, on_gpu.bytes()));
+  host_ = std::move(host);
+  device_ = std::move(device);
+  hidden_ = hidden;
+  ffn_ = ffn;
+  return Ok{};
+}
+
+Status GpuLane::Compute(const std::vector<DeviceTask>& tasks) {
+  ASSIGN_OR_RETURN(const ExpertPlan expert,
+                   kernels::cuda::MakeExpertPlan(*tasks.front().shape, *tasks.front().layout));
+  MutexLock lock(mu_);
+  MOE_CHECK(expert.hidden <= hidden_ && expert.ffn <= ffn_, "experts of {} x {} were not admitted",
+            expert.hidden, expert.ffn);
+  std::vector<Part> parts;
+  uint32_t picks = 0;
+  for (const DeviceTask& task : tasks) {
+    const auto tokens = static_cast<uint32_t>(task.tokens.size());
+    for (uint32_t first = 0; first < tokens;) {
+      const uint32_t count = std::min(tokens - first, kPicksAtOnce - picks);
+      parts.push_back({.task = &task, .first = first, .count = count});
+      first += count;
+      picks += count;
+      if (picks < kPicksAtOnce) continue;
+      RETURN_IF_ERROR(ComputePiece(expert, parts));
+      parts.clear();
+      picks = 0;
+    }
+  }
+  return parts.empty() ? Status(Ok{}) : ComputePiece(expert, parts);
+}
+
+Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> parts) {
+  BlockPlan on_gpu(device_.data());
+  const Input in = PlanInput(on_gpu, expert.hidden);
+  PieceMemory memory;
+  memory.x = PlanRows(on_gpu, kPicksAtOnce, expert.hidden);
+  memory.h = PlanRows(on_gpu, kPicksAtOnce, expert.ffn);
+  memory.y = on_gpu.Next<float>(size_t{kPicksAtOnce} * expert.hidden);
+  BlockPlan on_host(host_.data());
+  PlanInput(on_host, expert.hidden);
+  const auto* const results = on_host.Next<float>(size_t{kPicksAtOnce} * expert.hidden);
+
+  ASSIGN_OR_RETURN(const size_t input_bytes, FillInput(parts, expert.hidden));
+  const auto rows = static_cast<uint32_t>(rows_.size());
+  const auto run_count = static_cast<uint32_t>(parts.size());
+  uint32_t picks = 0;
+  uint32_t picks_max = 0;
+  for (const Part& part : parts) {
+    picks += part.count;
+    picks_max = std::max(picks_max, part.count);
+  }
+  RETURN_IF_ERROR(gpu_.Copy(device_.data(), host_.data(), input_bytes, stream_));
+  RETURN_IF_ERROR(gpu_.CheckLaunch(
+      kernels::cuda::LaunchPrepare({.values = in.values, .rows = rows, .out = memory.x}, stream_)));
+  RETURN_IF_ERROR(gpu_.CheckLaunch(kernels::cuda::LaunchGateUp({.plan = expert,
+                                                                .runs = in.runs,
+                                                                .run_count = run_count,
+                                                                .picks_max = picks_max,
+                                                                .row_of_pick = in.row_of_pick,
+                                                                .x = memory.x,
+                                                                .h = memory.h},
+                                                               stream_)));
+  RETURN_IF_ERROR(gpu_.CheckLaunch(kernels::cuda::LaunchDown({.plan = expert,
+                                                              .runs = in.runs,
+                                                              .run_count = run_count,
+                                                              .picks_max = picks_max,
+                                                              .h = memory.h,
+                                                              .y = memory.y},
+                                                             stream_)));
+  const size_t result_bytes = size_t{expert.hidden} * sizeof(float);
+  RETURN_IF_ERROR(gpu_.Copy(const_cast<float*>(results), memory.y, picks * result_bytes, stream_));
+  RETURN_IF_ERROR(gpu_.Record(done_, stream_));
+  RETURN_IF_ERROR(gpu_.Wait(done_));
+  const float* next = results;
+  for (const Part& part : parts) {
+    for (uint32_t i = 0; i < part.count; ++i, next += expert.hidden) {
+      std::memcpy(part.task->y[part.first + i], next, result_bytes);
+    }
+  }
+  return Ok{};
+}
+
+// Gives how many bytes of it are to be copied.
+Result<size_t> GpuLane::FillInput(std::span<const Part> parts, uint32_t hidden) {
+  BlockPlan on_host(host_.data());
+  const Input in = PlanInput(on_host, hidden);
+  rows_.clear();
+  uint32_t picks = 0;
+  for (size_t run = 0; run < parts.size(); ++run) {
+    const Part& part = parts[run];
+    ASSIGN_OR_RETURN(const std::byte* const record, RecordOf(*part.task));
+    in.runs[run] = {.record = record, .first_pick = picks, .picks = part.count};
+    for (uint32_t i = 0; i < part.count; ++i) {
+      const float* const values = part.task->tokens[part.first + i].values;
+      const auto [row, fresh] = rows_.emplace(values, static_cast<uint32_t>(rows_.size()));
+      if (fresh)
+        std::memcpy(in.values + size_t{row->second} * hidden, values, hidden * sizeof(float));
+      in.row_of_pick[picks++] = row->second;
+    }
+  }
+  const float* const end = in.values + rows_.size() * hidden;
+  return static_cast<size_t>(reinterpret_cast<const std::byte*>(end) - host_.data());
+}
+
+Result<const std::byte*> GpuLane::RecordOf(const DeviceTask& task) const {
+  if (const auto* in_ram = std::get_if<const std::byte*>(&task.record)) {
+    return gpu_.AddressOf(*in_ram);
+  }
+  return reinterpret_cast<const std::byte*>(  // NOLINT: the GPU's addresses are integers to the
+                                              // host
+      Raw(std::get<DeviceAddress>(task.record)));
+}
+
+}  // namespace moetier

@@ -1,0 +1,44 @@
+#include "tiers/device/shown_slots.h"
+
+namespace moetier {
+
+Result<std::unique_ptr<ShownSlots>> ShownSlots::Create(Device& device, const Arena& arena,
+                                                       const std::vector<uint32_t>& slots) {
+  std::unique_ptr<ShownSlots> shown(new ShownSlots(device, arena));
+  for (size_t i = 0; i < slots.size(); ++i) {
+    shown->shown_.emplace_back(arena.Places(SizeClass{static_cast<uint8_t>(i)}));
+  }
+  for (size_t i = 0; i < slots.size(); ++i) {
+    RETURN_IF_ERROR(shown->Show(SizeClass{static_cast<uint8_t>(i)}, SlotIndex{0}, slots[i]));
+  }
+  return shown;
+}
+
+ShownSlots::~ShownSlots() {
+  for (size_t i = 0; i < shown_.size(); ++i) {
+    for (uint32_t slot = 0; slot < shown_[i].size(); ++slot) {
+      Hide(SizeClass{static_cast<uint8_t>(i)}, SlotIndex{slot});
+    }
+  }
+}
+
+Status ShownSlots::Show(SizeClass size_class, SlotIndex first, uint32_t count) {
+  std::vector<bool>& shown = shown_[Raw(size_class)];
+  for (uint32_t i = 0; i < count; ++i) {
+    const SlotIndex slot{Raw(first) + i};
+    if (const Status status = device_.ShowHost(arena_.Slot(size_class, slot)); !status) {
+      for (uint32_t done = 0; done < i; ++done) Hide(size_class, SlotIndex{Raw(first) + done});
+      return status;
+    }
+    shown[Raw(slot)] = true;
+  }
+  return Ok{};
+}
+
+void ShownSlots::Hide(SizeClass size_class, SlotIndex slot) {
+  if (!shown_[Raw(size_class)][Raw(slot)]) return;
+  device_.HideHost(arena_.Slot(size_class, slot));
+  shown_[Raw(size_class)][Raw(slot)] = false;
+}
+
+}  // namespace moetier
