@@ -136,7 +136,9 @@ Result<ExpertCore::Budgeted> ExpertCore::FindBudget(const ModelPool& of) {
   executor_.WithModel(of.model, [&](LoadedModel& model) {
     if (of.pool == kRamPool) {
       Arena* const ram = model.arena.get();
-      found = Budgeted{.budget = model.budget, .memory = ram, .ram = ram};
+      SlotMemory* const shown = model.shown.get();
+      found =
+          Budgeted{.budget = model.budget, .memory = shown != nullptr ? shown : ram, .ram = ram};
     } else if (of.pool == kDevicePool && model.vram != nullptr) {
       found = Budgeted{.budget = model.vram->budget(), .memory = &model.vram->memory()};
     } else {

@@ -2,7 +2,7 @@
 
 namespace moetier {
 
-Result<std::unique_ptr<ShownSlots>> ShownSlots::Create(Device& device, const Arena& arena,
+Result<std::unique_ptr<ShownSlots>> ShownSlots::Create(Device& device, Arena& arena,
                                                        const std::vector<uint32_t>& slots) {
   std::unique_ptr<ShownSlots> shown(new ShownSlots(device, arena));
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -17,26 +17,37 @@ Result<std::unique_ptr<ShownSlots>> ShownSlots::Create(Device& device, const Are
 ShownSlots::~ShownSlots() {
   for (size_t i = 0; i < shown_.size(); ++i) {
     for (uint32_t slot = 0; slot < shown_[i].size(); ++slot) {
-      Hide(SizeClass{static_cast<uint8_t>(i)}, SlotIndex{slot});
+      if (shown_[i][slot]) Hide(SizeClass{static_cast<uint8_t>(i)}, SlotIndex{slot});
     }
   }
 }
 
+void ShownSlots::GiveBack(SizeClass size_class, SlotIndex slot) {
+  Hide(size_class, slot);
+  arena_.GiveBack(size_class, slot);
+}
+
+Status ShownSlots::Take(SizeClass size_class, SlotIndex first, uint32_t count) {
+  RETURN_IF_ERROR(arena_.Take(size_class, first, count));
+  const Status shown = Show(size_class, first, count);
+  if (shown) return Ok{};
+  for (uint32_t i = 0; i < count; ++i) arena_.GiveBack(size_class, SlotIndex{Raw(first) + i});
+  return shown;
+}
+
 Status ShownSlots::Show(SizeClass size_class, SlotIndex first, uint32_t count) {
-  std::vector<bool>& shown = shown_[Raw(size_class)];
   for (uint32_t i = 0; i < count; ++i) {
     const SlotIndex slot{Raw(first) + i};
     if (const Status status = device_.ShowHost(arena_.Slot(size_class, slot)); !status) {
       for (uint32_t done = 0; done < i; ++done) Hide(size_class, SlotIndex{Raw(first) + done});
       return status;
     }
-    shown[Raw(slot)] = true;
+    shown_[Raw(size_class)][Raw(slot)] = true;
   }
   return Ok{};
 }
 
 void ShownSlots::Hide(SizeClass size_class, SlotIndex slot) {
-  if (!shown_[Raw(size_class)][Raw(slot)]) return;
   device_.HideHost(arena_.Slot(size_class, slot));
   shown_[Raw(size_class)][Raw(slot)] = false;
 }

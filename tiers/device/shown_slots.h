@@ -7,33 +7,39 @@
 
 #include "tiers/arena.h"
 #include "tiers/device/device.h"
+#include "tiers/slot_memory.h"
 
 namespace moetier {
 
-// The slots of a RAM arena that a device may read over its link: shown one by one, so that a slot's
-// memory can be given back while others are in use.
+// A RAM arena whose slots a device reads over its link: each is shown to the device as long as it
+// has memory, one by one, so that memory comes and goes while others are in use. In the arena's
+// place for whoever changes its size.
 // Threads:  one at a time; those that load models and change budgets.
 // Lifetime: the arena and the device outlive it; its destructor hides what is shown.
-class ShownSlots {
+class ShownSlots final : public SlotMemory {
  public:
-  // Every slot that has memory, `slots[c]` from 0 on in class c. The device's error, with nothing
-  // shown, when one cannot be.
-  static Result<std::unique_ptr<ShownSlots>> Create(Device& device, const Arena& arena,
+  // `slots[c]` of class c, from 0 on, have memory. The device's error, with nothing shown, when one
+  // cannot be.
+  static Result<std::unique_ptr<ShownSlots>> Create(Device& device, Arena& arena,
                                                     const std::vector<uint32_t>& slots);
-  ~ShownSlots();
+  ~ShownSlots() override;
   ShownSlots(const ShownSlots&) = delete;
   ShownSlots& operator=(const ShownSlots&) = delete;
 
-  // Slots that have memory now. An error shows none of them.
-  Status Show(SizeClass size_class, SlotIndex first, uint32_t count);
-  // A slot whose memory is to be given back; no effect when it is not shown.
-  void Hide(SizeClass size_class, SlotIndex slot);
+  [[nodiscard]] uint32_t Places(SizeClass size_class) const override {
+    return arena_.Places(size_class);
+  }
+  void GiveBack(SizeClass size_class, SlotIndex slot) override;
+  Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override;
 
  private:
-  ShownSlots(Device& device, const Arena& arena) : device_(device), arena_(arena) {}
+  ShownSlots(Device& device, Arena& arena) : device_(device), arena_(arena) {}
+  // An error shows none of them.
+  Status Show(SizeClass size_class, SlotIndex first, uint32_t count);
+  void Hide(SizeClass size_class, SlotIndex slot);
 
   Device& device_;
-  const Arena& arena_;
+  Arena& arena_;
   std::vector<std::vector<bool>> shown_;  // by size class and slot
 };
 
