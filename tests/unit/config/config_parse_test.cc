@@ -72,7 +72,8 @@ TEST_CASE("ParseConfig: the installed file's commented keys are accepted with th
   model.path = "qwen3-30b-a3b";
   expected.models = {model};
   DeviceConfig device;
-  device.budget = 1_GiB;  // required, so it has no default
+  device.kind = DeviceKind::kCuda;
+  device.name = "gpu0";
   expected.devices = {device};
   CHECK(*config == expected);
 }
