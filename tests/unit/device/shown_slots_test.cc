@@ -1,49 +1,13 @@
 #include "tiers/device/shown_slots.h"
 
 #include <catch2/catch.hpp>
-#include <map>
 
-#include "tests/unit/device/device_probe.h"
+#include "tests/support/watching_device.h"
 
 namespace moetier {
 namespace {
 
-// A device that only remembers what it was shown, and refuses when told to.
-class WatchingDevice final : public Device {
- public:
-  void Start(DeviceListener& /*listener*/) override {}
-  void Stop() override {}
-  [[nodiscard]] const DeviceDescription& description() const override { return description_; }
-  [[nodiscard]] Bytes free() const override { return {}; }
-  Status Admit(const kernels::ExpertShape& /*shape*/,
-               const kernels::RecordLayout& /*layout*/) override {
-    return Ok{};
-  }
-  Status ShowHost(std::span<std::byte> memory) override {
-    if (may_show-- == 0) {
-      return Error{ErrorCode::kUnavailable, Reason::kIo, "no more may be shown"};
-    }
-    CHECK(shown.emplace(memory.data(), memory.size()).second);
-    return Ok{};
-  }
-  void HideHost(std::span<std::byte> memory) override {
-    CHECK(shown.at(memory.data()) == memory.size());
-    shown.erase(memory.data());
-  }
-  Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& /*plan*/,
-                                                std::string_view /*what*/) override {
-    return Error{};
-  }
-  void Copy(CopyId /*id*/, const DeviceCopy& /*copy*/) override {}
-  void CancelCopy(CopyId /*id*/) override {}
-  void Run(RunId /*id*/, std::vector<DeviceTask> /*tasks*/) override {}
-
-  std::map<std::byte*, size_t> shown;
-  int may_show = 1000;
-
- private:
-  DeviceDescription description_;
-};
+using testing::WatchingDevice;
 
 // Four slots with memory of eight.
 std::unique_ptr<Arena> MakeArena() {
