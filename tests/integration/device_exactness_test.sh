@@ -10,23 +10,11 @@ demo="$3/demo-moe"
 work="$(mktemp -d /tmp/moetier-device.XXXXXX)"
 source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/device_checks.sh"
 trap 'stop_daemon; rm -rf "$work"' EXIT
 
 import_demo packed
 
-hash=""
-# same CONFIG -- REPLAY_ARGS: the daemon with that configuration gives the one hash; its last status
-# stays in $work/out.
-same() {
-  local config="$1" got
-  shift 2
-  start_daemon "$config" || return 1
-  got="$(replay_hash "$@")" || return 1
-  "$ctl" status --json >"$work/out"
-  stop_daemon || { echo "the daemon ended badly"; return 1; }
-  hash="${hash:-$got}"
-  equal "$got" "$hash"
-}
 # model RAM VRAM POLICY [ADMISSION]
 model() {
   echo "models: {load: [{name: m, path: packed, ram: $1, policy: '$3', vram: $2, vram_policy: '$3', vram_admission: ${4:-always}}]}"
@@ -57,25 +45,8 @@ for lost_after in 1 20 80; do
   check "and said" out_has device:lost
 done
 
-# Memory of both pools is lent and taken again, over and over, while the calls come.
-lending() {
-  local replay lends=0 size=0
-  start_daemon "$(setup 0 50% 30% lru)" || return 1
-  replay_hash --rows 1 --sessions 4 >"$work/hash" &
-  replay=$!
-  while kill -0 "$replay" 2>/dev/null; do
-    size=$((size % 6 + 1))
-    "$ctl" yield --pool card --bytes "${size}MiB" --for 1s >/dev/null || return 1
-    "$ctl" yield --pool ram0 --bytes "$((7 - size))MiB" --for 1s >/dev/null || return 1
-    lends=$((lends + 1))
-  done
-  wait "$replay" || return 1
-  "$ctl" status --json >"$work/out"
-  stop_daemon || { echo "the daemon ended badly"; return 1; }
-  ((lends > 1)) || { echo "$lends lends"; return 1; }
-  equal "$(cat "$work/hash")" "$hash"
-}
-check "budgets of RAM and VRAM that change under the calls" lending
+check "budgets of RAM and VRAM that change under the calls" \
+  lending "$(setup 0 50% 30% lru)" card
 check "and VRAM was used" test "$(json_value '["pools"][1]["copies_in"]')" -gt 0
 
 start_daemon "$(setup 0 25% 30% lru)"

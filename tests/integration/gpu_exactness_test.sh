@@ -10,23 +10,11 @@ demo="$3/demo-moe"
 work="$(mktemp -d /tmp/moetier-gpu.XXXXXX)"
 source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/device_checks.sh"
 trap 'stop_daemon; rm -rf "$work"' EXIT
 
 import_demo packed
 
-hash=""
-# same CONFIG -- REPLAY_ARGS: the daemon with that configuration gives the one hash; its last status
-# stays in $work/out.
-same() {
-  local config="$1" got
-  shift 2
-  start_daemon "$config" || return 1
-  got="$(replay_hash "$@")" || return 1
-  "$ctl" status --json >"$work/out"
-  stop_daemon || { echo "the daemon ended badly"; return 1; }
-  hash="${hash:-$got}"
-  equal "$got" "$hash"
-}
 # setup RAM VRAM [DEVICE_KEYS]
 setup() {
   echo "models: {load: [{name: m, path: packed, ram: $1, vram: $2}]}"
@@ -52,17 +40,21 @@ for vram in 10% 100%; do
   check "RAM 25%, VRAM $vram" same "$(setup 25% "$vram")" -- --rows 1
   check "the GPU computed some of them" test "$(experts "$GPU_LANE")" -gt 0
 done
-check "all experts on the GPU" same "$(setup 100% 100%)" -- --rows 1 --lane gpu0
+check "all experts on the GPU" same "$(setup 100% 100%)" -- --rows 1 --lane gpu0 --repeat 4
 check "and they ran there" test "$(experts "$GPU_LANE")" -gt "$(experts 0)"
 check "all experts over the link" same "$(setup 100% none)" -- --rows 1 --lane 'gpu0 zero-copy'
 check "and they ran there" test "$(experts "$LINK_LANE")" -gt "$(experts 0)"
+check "budgets of RAM and VRAM that change under the calls" lending "$(setup 50% 30%)" gpu0
+check "and VRAM was used" test "$(json_value '["pools"][1]["copies_in"]')" -gt 0
 export MOETIER_EMULATED_GPU_SEED=7
 check "64 rows, 4 sessions, a drawn order of blocks, threads and streams" \
   same "$(setup 25% 30%)" -- --rows 64 --sessions 4
 unset MOETIER_EMULATED_GPU_SEED
-export MOETIER_EMULATED_GPU_WAITS=60
-check "the card fails in mid-run" same "$(setup 25% 30%)" -- --rows 1 --sessions 4
-check "and that is said" out_has device:lost
+for waits in 2 20 60; do
+  export MOETIER_EMULATED_GPU_WAITS=$waits
+  check "the card fails at its wait $waits" same "$(setup 25% 30%)" -- --rows 1 --sessions 4
+  check "and that is said" out_has device:lost
+done
 unset MOETIER_EMULATED_GPU_WAITS
 
 # What the configuration can ask for and not get.

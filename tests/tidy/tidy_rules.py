@@ -60,6 +60,8 @@ RESTRICTED_HEADERS = (
     (re.compile(r"liburing(\.h|/)"), ("tiers/nvme/",), "only tiers/nvme includes liburing"),
     (re.compile(r"yaml-cpp/"), ("config/config_yaml.cc",),
      "only config/config_yaml.cc includes yaml-cpp"),
+    (re.compile(r"cuda\w*\.h$"), ("kernels/cuda/nvcc/", "kernels/cuda/simt/simt.h", "tests/gpu/"),
+     "CUDA's own headers are seen only by kernels/cuda/nvcc and what nvcc compiles"),
     (re.compile(r"(grpcpp|grpc|google/protobuf)/"),
      ("adapters/cpp/", "daemon/rpc/", "daemon/ctl/", "daemon/main", "proto/", "tests/"),
      "gRPC and protobuf are seen only by daemon/rpc, clients and main"),

@@ -43,8 +43,9 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::Create(Options options,
                                                        std::unique_ptr<kernels::cuda::Gpu> gpu,
                                                        const Clock& clock) {
   std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(options), std::move(gpu), clock));
-  for (std::unique_ptr<GpuLane>& lane : device->lanes_) {
-    ASSIGN_OR_RETURN(lane, GpuLane::Create(*device->gpu_));
+  for (const RecordPlace place : {RecordPlace::kSlot, RecordPlace::kRam}) {
+    ASSIGN_OR_RETURN(device->lanes_[static_cast<size_t>(place)],
+                     GpuLane::Create(*device->gpu_, place));
   }
   ASSIGN_OR_RETURN(device->copies_, device->gpu_->NewStream());
   for (kernels::cuda::EventHandle& event : device->copied_) {

@@ -24,8 +24,14 @@ struct PieceMemory {
 
 }  // namespace
 
-Result<std::unique_ptr<GpuLane>> GpuLane::Create(kernels::cuda::Gpu& gpu) {
-  std::unique_ptr<GpuLane> lane(new GpuLane(gpu));
+GpuLane::GpuLane(kernels::cuda::Gpu& gpu, RecordPlace place)
+    : gpu_(gpu),
+      staged_blocks_(place == RecordPlace::kRam
+                         ? kernels::cuda::kZeroCopyBlocks
+                         : kernels::cuda::StagedBlocksFor(gpu.info().compute)) {}
+
+Result<std::unique_ptr<GpuLane>> GpuLane::Create(kernels::cuda::Gpu& gpu, RecordPlace place) {
+  std::unique_ptr<GpuLane> lane(new GpuLane(gpu, place));
   ASSIGN_OR_RETURN(lane->stream_, gpu.NewStream());
   // A decoded layer takes tens of microseconds: less than it takes to wake a thread.
   ASSIGN_OR_RETURN(lane->done_, gpu.NewEvent(HostWait::kSpin));
@@ -118,14 +124,16 @@ Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> par
                                                                 .picks_max = picks_max,
                                                                 .row_of_pick = in.row_of_pick,
                                                                 .x = memory.x,
-                                                                .h = memory.h},
+                                                                .h = memory.h,
+                                                                .staged_blocks = staged_blocks_},
                                                                stream_)));
   RETURN_IF_ERROR(gpu_.CheckLaunch(kernels::cuda::LaunchDown({.plan = expert,
                                                               .runs = in.runs,
                                                               .run_count = run_count,
                                                               .picks_max = picks_max,
                                                               .h = memory.h,
-                                                              .y = memory.y},
+                                                              .y = memory.y,
+                                                              .staged_blocks = staged_blocks_},
                                                              stream_)));
   const size_t result_bytes = size_t{expert.hidden} * sizeof(float);
   RETURN_IF_ERROR(gpu_.Copy(const_cast<float*>(results), memory.y, picks * result_bytes, stream_));

@@ -27,7 +27,8 @@ class GpuLane {
   // of 4096; 8 experts for a piece of 32 rows.
   static constexpr uint32_t kPicksAtOnce = 256;
 
-  static Result<std::unique_ptr<GpuLane>> Create(kernels::cuda::Gpu& gpu);
+  // For runs whose records lie in `place`: it decides how the kernels read them.
+  static Result<std::unique_ptr<GpuLane>> Create(kernels::cuda::Gpu& gpu, RecordPlace place);
 
   // As Device::Admit.
   Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout)
@@ -49,7 +50,7 @@ class GpuLane {
     uint32_t count = 0;
   };
 
-  explicit GpuLane(kernels::cuda::Gpu& gpu) : gpu_(gpu) {}
+  GpuLane(kernels::cuda::Gpu& gpu, RecordPlace place);
 
   static Input PlanInput(BlockPlan& plan, uint32_t hidden);
   Status Grow(uint32_t hidden, uint32_t ffn) REQUIRES(mu_);
@@ -59,6 +60,7 @@ class GpuLane {
   [[nodiscard]] Result<const std::byte*> RecordOf(const DeviceTask& task) const;
 
   kernels::cuda::Gpu& gpu_;
+  const uint32_t staged_blocks_;  // as GateUpCall has it
   kernels::cuda::StreamHandle stream_ = nullptr;
   kernels::cuda::EventHandle done_ = nullptr;
 

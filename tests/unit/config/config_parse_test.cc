@@ -259,7 +259,8 @@ TEST_CASE("ParseConfig: a refusal names file, line, key and what is allowed", "[
        "f.yaml:1: memory.lock: `maybe` is none of the choices; allowed: auto, true, false"},
       {"- a",
        "f.yaml:1: a map of keys is expected here; allowed: state_directory, socket, tcp, "
-       "store_root, models, cpu, nvme, prefetch, memory, gpu, devices, limits, fastlane, log, watchdog"},
+       "store_root, models, cpu, nvme, prefetch, memory, gpu, devices, limits, fastlane, log, "
+       "watchdog"},
       {"socket: {path: run/x}",
        "f.yaml:1: socket.path: `run/x` is not an absolute path; allowed: "
        "a path that starts with /"},
