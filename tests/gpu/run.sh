@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# The CUDA kernels on a GPU: their tests, then their speed against plain reads of memory and link.
+# The CUDA backend on a GPU: the kernels' tests, the daemon's bits with slots in VRAM, then the
+# kernels' speed against plain reads of memory and link.
 set -uo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 readonly ROOT
-readonly PROGRAMS=(kernels_gpu_tests kernels_gpu_bench)
+readonly PROGRAMS=(kernels_gpu_tests moetierd moetierctl kernels_gpu_bench)
 export CUDA_DEVICE_ORDER=PCI_BUS_ID  # GPU 0 is then the same for nvidia-smi and for the programs
 
 usage() {
   cat <<'TEXT'
 usage: tests/gpu/run.sh [--programs FOLDER]
 Builds what it needs in build/gpu, for this machine's GPU alone, runs every test of the kernels on
-it and then measures them; a table stands at the end. About 5 minutes, the build included.
+it, replays recorded layers through the daemon and compares every bit, and then measures the
+kernels; a table stands at the end. About 5 minutes, the build included.
   --programs FOLDER  build nothing: run the programs of that folder, which is build/*/gpu of a build
                      with MOETIER_CUDA on and may have been carried here from another machine
 Exit status: 0 all passed; 1 a test failed, bits are wrong or the build broke; 2 bad arguments;
@@ -52,6 +54,13 @@ report() {
   esac
 }
 
+# run NAME COMMAND...: and ends the script unless it passes.
+run() {
+  printf '\n== %s\n' "$1"
+  "${@:2}"
+  report "$1" "$?"
+}
+
 main() {
   local folder="" program
   while (($# > 0)); do
@@ -83,11 +92,11 @@ main() {
   for program in "${PROGRAMS[@]}"; do
     [[ -x "$folder/$program" ]] || { echo "$folder holds no $program" >&2; exit 2; }
   done
-  for program in "${PROGRAMS[@]}"; do
-    printf '\n== %s\n' "$program"
-    "$folder/$program"
-    report "$program" "$?"
-  done
+  folder="$(cd "$folder" && pwd)"
+  run kernels_gpu_tests "$folder/kernels_gpu_tests"
+  run daemon_test.sh env LD_LIBRARY_PATH="$folder" "$ROOT/tests/gpu/daemon_test.sh" \
+    "$folder/moetierctl" "$folder/moetierd" "$ROOT/tests/data"
+  run kernels_gpu_bench "$folder/kernels_gpu_bench"
   echo "all passed in $SECONDS s"
 }
 

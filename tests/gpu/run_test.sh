@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tests/gpu/run.sh where it cannot run: it says what is missing, and skips.
-# usage: run_test.sh
+# tests/gpu/run.sh where it cannot run: it says what is missing, and skips. And all of it with
+# kernels' programs that are planted and the daemon over emulated GPUs.
+# usage: run_test.sh MOETIERCTL MOETIERD_OVER_EMULATED_GPUS
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 work="$(mktemp -d)"
@@ -14,7 +15,7 @@ run_with() {
   mkdir -p "$work/bin"
   printf '#!/bin/sh\necho "GPU 0: planted"\nexit %s\n' "$status" >"$work/bin/nvidia-smi"
   chmod +x "$work/bin/nvidia-smi"
-  PATH="$work/bin:$PATH" CUDACXX="$work/none" timeout 10 "$here/run.sh" "${@:2}"
+  PATH="$work/bin:$PATH" CUDACXX="$work/none" timeout 120 "$here/run.sh" "${@:2}"
 }
 
 check "--help" exits 0 run_with no --help
@@ -37,11 +38,14 @@ plant() {
 }
 plant kernels_gpu_tests 0
 plant kernels_gpu_bench 0
+cp "$1" "$work/programs/moetierctl"
+cp "$2" "$work/programs/moetierd"
 check "with programs" exits 0 run_with yes --programs "$work/programs"
 check "the tests run" out_has "kernels_gpu_tests ran"
+check "the daemon's bits are compared" out_has "15 checks, 0 failed"
 check "the bench runs" out_has "kernels_gpu_bench ran"
 check "it says that all passed" out_has "all passed"
-plant kernels_gpu_bench 77
+plant kernels_gpu_tests 77
 check "a program that finds no GPU" exits 77 run_with yes --programs "$work/programs"
 plant kernels_gpu_tests 1
 check "wrong bits" exits 1 run_with yes --programs "$work/programs"

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The daemon over emulated GPUs: what hardware does not do on demand. Drawn orders of blocks, threads
+# and streams, a card that fails in mid-run, and cards that are asked for and not there.
+# usage: emulated_gpu_test.sh MOETIERCTL MOETIERD_OVER_EMULATED_GPUS DATA_DIR
+set -uo pipefail
+ctl="$1"
+daemon="$2"
+demo="$3/demo-moe"
+work="$(mktemp -d /tmp/moetier-emulated-gpu.XXXXXX)"
+source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/device_checks.sh"
+trap 'stop_daemon; rm -rf "$work"' EXIT
+
+import_demo packed
+# setup [DEVICE_KEYS]
+setup() {
+  echo "models: {load: [{name: m, path: packed, ram: 25%, vram: 30%}]}"
+  echo "devices: [{kind: cuda${1:-, budget: 64MiB}}]"
+  echo "cpu: {workers: 1, tune: false}"
+}
+# fails_to_start CONFIG TEXT: the daemon ends with TEXT in its last words.
+fails_to_start() {
+  if start_daemon "$1" >/dev/null; then
+    stop_daemon
+    return 1
+  fi
+  daemon_pid=""
+  tail -n 3 "$work/log" | grep -qF -- "$2"
+}
+
+check "the CPU alone" same "$(setup)"$'\n'"gpu: off" -- --rows 1
+for seed in 1 7; do
+  export MOETIER_EMULATED_GPU_SEED=$seed
+  check "order $seed of blocks, threads and streams" same "$(setup)" -- --rows 1 --sessions 4
+done
+unset MOETIER_EMULATED_GPU_SEED
+for waits in 2 20 60; do
+  export MOETIER_EMULATED_GPU_WAITS=$waits
+  check "the card fails at its wait $waits" same "$(setup)" -- --rows 1 --sessions 4
+  check "and that is said" out_has device:lost
+done
+unset MOETIER_EMULATED_GPU_WAITS
+
+readonly OTHER=GPU-00000000-0000-0000-0000-000000000009
+readonly SECOND=GPU-00000000-0000-0000-0000-000000000001
+start_daemon "$(setup ", uuid: $OTHER")"
+"$ctl" status >"$work/out"
+check "a GPU that is not there is a named fallback" out_has gpu:none
+check "with those there are" out_has "$SECOND"
+stop_daemon
+check "or, if required, the end of the start" \
+  fails_to_start "$(setup ", uuid: $OTHER")"$'\n'"gpu: required" "no GPU has the UUID"
+start_daemon "$(setup ", uuid: $SECOND, reserve: 96MiB")"
+check "a budget of what is free less the reserve, on the card by its UUID" grep -qF \
+  "device gpu0: Emulated GPU 1, $SECOND, compute capability 9.0, 32.0 MiB for experts" "$work/log"
+stop_daemon
+((failures == 0)) || tail -n 20 "$work/log"
+finish
