@@ -206,7 +206,7 @@ std::string Lanes(const v1::StatusReply& now, const Rates& rates) {
   return table.empty() ? "" : "\n" + table.Render();
 }
 
-// Where the time of the last runs went.
+// Where the time of the last runs went: GPU and ZERO-COPY stand beside the others, which add up.
 std::string Times(const v1::StatusReply& now) {
   TextTable table({{"LAYER RUNS OF"},
                    {"LAST", Align::kRight},
@@ -214,6 +214,8 @@ std::string Times(const v1::StatusReply& now) {
                    {"PLAN", Align::kRight},
                    {"READS", Align::kRight},
                    {"COMPUTE", Align::kRight},
+                   {"GPU", Align::kRight},
+                   {"ZERO-COPY", Align::kRight},
                    {"COMBINE", Align::kRight},
                    {"P50", Align::kRight},
                    {"P99", Align::kRight},
@@ -225,7 +227,8 @@ std::string Times(const v1::StatusReply& now) {
     const auto us = [](double time) { return fmt::format("{:.0f} us", time); };
     table.AddRow({model.model().name(), fmt::to_string(recent.runs()), us(recent.queue_us()),
                   us(recent.plan_us()), us(recent.read_wait_us()), us(recent.compute_us()),
-                  us(recent.combine_us()), us(recent.total_us_p50()), us(recent.total_us_p99()),
+                  us(recent.gpu_us()), us(recent.zero_copy_us()), us(recent.combine_us()),
+                  us(recent.total_us_p50()), us(recent.total_us_p99()),
                   Percentage(recent.ended_by_read(), recent.runs()),
                   Percentage(recent.ended_by_device(), recent.runs())});
   }

@@ -86,6 +86,8 @@ void FillLayerTimes(const LayerTimesSnapshot& times, v1::LayerTimes& message) {
   message.set_plan_us(times.plan_us);
   message.set_read_wait_us(times.read_wait_us);
   message.set_compute_us(times.compute_us);
+  message.set_gpu_us(times.gpu_us);
+  message.set_zero_copy_us(times.zero_copy_us);
   message.set_combine_us(times.combine_us);
   message.set_total_us(times.total_us);
   message.set_total_us_p50(times.total_us_p50);

@@ -214,6 +214,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     std::vector<DevicePick> to_gpu;
     std::vector<DevicePick> to_zero_copy;
     uint32_t runs = 0;  // under way; they read and write the batch
+    std::array<std::chrono::nanoseconds, kLaneKinds> busy{};  // of runs that are done, by LaneKind
   };
   struct ActiveBatch {
     ActiveBatch(std::vector<PendingCall> calls, const LayerGeometry& layer, LoadedModel& of)

@@ -242,6 +242,7 @@ void LayerExecutor::CountRun(const RunUnderWay& run, ActiveBatch& active,
   counters.experts += run.picks.size();
   counters.bytes += run.picks.size() * layer.record.bytes;
   counters.busy += busy;
+  active.device.busy[Raw(run.lane)] += busy;
   active.model.planning->ObserveDevice(run.lane, parts_, busy);
 }
 

@@ -12,6 +12,8 @@ void LayerExecutor::Record(ActiveBatch& active, TimePoint now) {
   record.calls = static_cast<uint32_t>(active.batch.calls().size());
   record.ended_by = active.ended_by;
   record.compute = active.computed;
+  record.gpu = active.device.busy[Raw(LaneKind::kGpu)];
+  record.zero_copy = active.device.busy[Raw(LaneKind::kZeroCopy)];
   record.combine = active.combined;
   record.total = now - active.started;
   record.plan = active.planned;

@@ -48,6 +48,8 @@ LayerTimesSnapshot SummariseRecords(std::span<const LayerRecord> records) {
     times.plan_us += Microseconds(record.plan);
     times.read_wait_us += Microseconds(record.read_wait);
     times.compute_us += Microseconds(record.compute);
+    times.gpu_us += Microseconds(record.gpu);
+    times.zero_copy_us += Microseconds(record.zero_copy);
     times.combine_us += Microseconds(record.combine);
     times.total_us += Microseconds(record.total);
     ++*CounterOf(times, record.ended_by);
@@ -56,8 +58,9 @@ LayerTimesSnapshot SummariseRecords(std::span<const LayerRecord> records) {
     times.misses += record.misses;
     totals.push_back(record.total);
   }
-  for (double* const sum : {&times.queue_us, &times.plan_us, &times.read_wait_us, &times.compute_us,
-                            &times.combine_us, &times.total_us}) {
+  for (double* const sum :
+       {&times.queue_us, &times.plan_us, &times.read_wait_us, &times.compute_us, &times.gpu_us,
+        &times.zero_copy_us, &times.combine_us, &times.total_us}) {
     *sum /= times.runs;
   }
   std::ranges::sort(totals);

@@ -31,7 +31,11 @@ struct LayerRecord {
   // Neither planned, computed nor combined: reads or the device were awaited, or other runs that
   // held the lane.
   std::chrono::nanoseconds read_wait{0};
-  std::chrono::nanoseconds compute{0};
+  std::chrono::nanoseconds compute{0};  // on the CPU's lane
+  // The device's lanes at work for the run, beside all else; the rest of `total` they idled, or
+  // worked for other runs.
+  std::chrono::nanoseconds gpu{0};
+  std::chrono::nanoseconds zero_copy{0};
   std::chrono::nanoseconds combine{0};
   std::chrono::nanoseconds total{0};  // from the run's start to its answers
   // (request, expert) pairs as they stood when the run was planned.

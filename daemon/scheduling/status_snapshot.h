@@ -107,6 +107,8 @@ struct LayerTimesSnapshot {
   double plan_us = 0;
   double read_wait_us = 0;
   double compute_us = 0;
+  double gpu_us = 0;
+  double zero_copy_us = 0;
   double combine_us = 0;
   double total_us = 0;
   double total_us_p50 = 0;

@@ -13,6 +13,8 @@ LayerRecord Run(int total_us, EndedBy ended_by) {
   record.queue = std::chrono::microseconds(1);
   record.read_wait = std::chrono::microseconds(total_us - 10);
   record.compute = std::chrono::microseconds(8);
+  record.gpu = std::chrono::microseconds(total_us / 2);
+  record.zero_copy = std::chrono::microseconds(4);
   record.combine = std::chrono::microseconds(2);
   record.total = std::chrono::microseconds(total_us);
   record.hits = 5;
@@ -45,6 +47,8 @@ TEST_CASE("SummariseRecords: means, quantiles and counts are those of the record
   CHECK(times.total_us == Approx(5050));
   CHECK(times.read_wait_us == Approx(5040));
   CHECK(times.compute_us == Approx(8));
+  CHECK(times.gpu_us == Approx(2525));
+  CHECK(times.zero_copy_us == Approx(4));
   CHECK(times.total_us_p50 == Approx(5100));
   CHECK(times.total_us_p99 == Approx(9900));
   CHECK(times.ended_by_read == 40);
