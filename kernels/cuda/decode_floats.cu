@@ -1,11 +1,11 @@
-#include "kernels/cuda/weight_launches.h"
+#include "kernels/cuda/decode_launches.h"
 
 // Float types.
 
 namespace moetier::kernels::cuda {
 
-const DecodeLaunches kLaunchesBf16 = LaunchesOf<FloatDots<Bf16>>();
-const DecodeLaunches kLaunchesF16 = LaunchesOf<FloatDots<F16>>();
-const DecodeLaunches kLaunchesF32 = LaunchesOf<FloatDots<F32>>();
+const DecodeLaunches kDecodeBf16 = DecodeLaunchesOf<FloatDots<Bf16>>();
+const DecodeLaunches kDecodeF16 = DecodeLaunchesOf<FloatDots<F16>>();
+const DecodeLaunches kDecodeF32 = DecodeLaunchesOf<FloatDots<F32>>();
 
 }  // namespace moetier::kernels::cuda

@@ -1,11 +1,11 @@
-#include "kernels/cuda/weight_launches.h"
+#include "kernels/cuda/decode_launches.h"
 
 // Types with a scale for 16 columns.
 
 namespace moetier::kernels::cuda {
 
-const DecodeLaunches kLaunchesQ6K = LaunchesOf<IntegerDots<Q6K>>();
-const DecodeLaunches kLaunchesQ2K = LaunchesOf<IntegerDots<Q2K>>();
-const DecodeLaunches kLaunchesQ3K = LaunchesOf<IntegerDots<Q3K>>();
+const DecodeLaunches kDecodeQ6K = DecodeLaunchesOf<IntegerDots<Q6K>>();
+const DecodeLaunches kDecodeQ2K = DecodeLaunchesOf<IntegerDots<Q2K>>();
+const DecodeLaunches kDecodeQ3K = DecodeLaunchesOf<IntegerDots<Q3K>>();
 
 }  // namespace moetier::kernels::cuda

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "kernels/cuda/simt/simt.h"
 
 // The canonical arithmetic (ARCHITECTURE.md) on a GPU: every f32 operation is spelt as the one

@@ -2,7 +2,7 @@
 #define MOETIER_KERNELS_CUDA_EXPERT_PLAN_H_
 
 #include "base/result.h"
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "kernels/expert_shape.h"
 #include "kernels/layout.h"
 

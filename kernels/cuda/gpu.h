@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 
 namespace moetier::kernels::cuda {
 
@@ -30,7 +30,7 @@ using EventHandle = void*;  // a cudaEvent_t, or an event of the emulator
 enum class HostWait : uint8_t { kSpin, kSleep };
 
 // What this project needs of CUDA's runtime, for one GPU: memory, streams, copies, events. Kernels
-// are put into its streams by the launches of decode_kernels.h, on a thread that has called a
+// are put into its streams by the launches of expert_kernels.h, on a thread that has called a
 // method of this GPU last. A program links one implementation: CUDA's runtime (nvcc/), or the
 // emulator's (emulated_gpu.h).
 // Errors:  kExhausted for memory; any other says that the GPU cannot be used any more.

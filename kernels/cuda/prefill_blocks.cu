@@ -1,6 +1,6 @@
 #include "kernels/cuda/integer_tile.h"
+#include "kernels/cuda/launch_tables.h"
 #include "kernels/cuda/prefill_bodies.h"
-#include "kernels/cuda/prefill_table.h"
 
 // Types whose block of 32 columns has one scale.
 

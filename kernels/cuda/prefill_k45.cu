@@ -1,6 +1,6 @@
 #include "kernels/cuda/integer_tile.h"
+#include "kernels/cuda/launch_tables.h"
 #include "kernels/cuda/prefill_bodies.h"
-#include "kernels/cuda/prefill_table.h"
 
 // Types with a scale and a minimum for 32 columns.
 

@@ -1,5 +1,5 @@
-#include "kernels/cuda/decode_kernels.h"
 #include "kernels/cuda/device_math.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "kernels/cuda/simt/simt.h"
 
 // What stands before and after the dots: preparing rows, and the sum over picks.

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 
 // What the kernels' speed is held against: memory that is only read. Plain C++17.
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "kernels/cuda/gpu.h"
 #include "tiers/device/device.h"
 #include "tiers/device/gpu_block.h"

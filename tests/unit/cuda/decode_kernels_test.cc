@@ -1,4 +1,4 @@
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 
 #include <algorithm>
 #include <bit>
@@ -163,8 +163,8 @@ TEST_CASE("ExpertPlan: what the kernels cannot serve is refused, saying why", "[
   CHECK_THAT(refusal(RecordForm::kRows16), Catch::Contains("Q5_0 has none"));
   shape.up = WeightType::kQ4_0;
   CHECK_THAT(refusal(RecordForm::kRows16), Catch::Contains("one type, not Q8_0 and Q4_0"));
-  CHECK_FALSE(HasDecodeKernel(WeightType::kQ5_0));
-  for (const WeightType type : Rows16Types()) CHECK(HasDecodeKernel(type));
+  CHECK_FALSE(HasExpertKernels(WeightType::kQ5_0));
+  for (const WeightType type : Rows16Types()) CHECK(HasExpertKernels(type));
 }
 
 }  // namespace moetier::kernels::cuda

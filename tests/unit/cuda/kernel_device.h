@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 
 namespace moetier::kernels::cuda {
 

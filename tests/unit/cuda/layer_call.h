@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "tests/unit/cuda/kernel_device.h"
 #include "tests/unit/kernels/random_expert.h"
 

@@ -2,7 +2,7 @@
 #include <bit>
 #include <catch2/catch.hpp>
 
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "kernels/cuda/expert_plan.h"
 #include "kernels/cuda/simt/sanitizers.h"
 #include "tests/unit/cuda/layer_check.h"

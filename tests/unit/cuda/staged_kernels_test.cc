@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "kernels/cuda/decode_kernels.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "kernels/cuda/simt/sanitizers.h"
 #include "tests/unit/cuda/layer_check.h"
 

@@ -1,5 +1,5 @@
-#ifndef MOETIER_KERNELS_CUDA_DECODE_KERNELS_H_
-#define MOETIER_KERNELS_CUDA_DECODE_KERNELS_H_
+#ifndef MOETIER_KERNELS_CUDA_EXPERT_KERNELS_H_
+#define MOETIER_KERNELS_CUDA_EXPERT_KERNELS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -132,7 +132,7 @@ struct CombineCall {
 int LaunchCombine(const CombineCall& call, StreamHandle stream);
 
 // The launches above take this type for gate and up, or for down.
-bool HasDecodeKernel(WeightType type);
+bool HasExpertKernels(WeightType type);
 
 // LaunchGateUp and LaunchDown take the prefill kernel, on tensor cores if it is an integer type,
 // unless the records come over a link.
@@ -140,4 +140,4 @@ bool TakesPrefillKernel(WeightType type, uint32_t picks_max);
 
 }  // namespace moetier::kernels::cuda
 
-#endif  // MOETIER_KERNELS_CUDA_DECODE_KERNELS_H_
+#endif  // MOETIER_KERNELS_CUDA_EXPERT_KERNELS_H_
