@@ -1,5 +1,3 @@
-#include "kernels/cuda/expert_kernels.h"
-
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
@@ -7,6 +5,7 @@
 #include <limits>
 
 #include "kernels/activation_rows.h"
+#include "kernels/cuda/expert_kernels.h"
 #include "kernels/cuda/expert_plan.h"
 #include "kernels/cuda/simt/sanitizers.h"
 #include "tests/unit/cuda/layer_check.h"
@@ -60,15 +59,7 @@ TEST_CASE("Decode: sizes that fill no group, block or pair give the reference's 
 TEST_CASE("Decode: biases, activations and mixed types give the reference's bits", "[cuda]") {
   for (const Activation activation :
        {Activation::kSwiGlu, Activation::kGeGlu, Activation::kSwiGluClamped}) {
-    const ExpertShape shape = {.hidden = 96,
-                               .ffn = 160,
-                               .activation = activation,
-                               .gate = WeightType::kMXFP4,
-                               .up = WeightType::kMXFP4,
-                               .down = WeightType::kQ8_0,
-                               .gate_bias = true,
-                               .up_bias = true,
-                               .down_bias = true};
+    const ExpertShape shape = BiasedShape(96, 160, activation);
     CheckExpert({.seed = 5}, shape, BlockKind::kTame, NormalRows(5, 96, 9));
   }
   ExpertShape shape = ShapeOf(WeightType::kQ4_K, 512, 256);

@@ -14,8 +14,6 @@
 
 namespace moetier::kernels::cuda {
 
-using Rows = std::vector<std::vector<float>>;
-
 // How a test runs its kernels.
 struct Way {
   uint64_t seed = 0;

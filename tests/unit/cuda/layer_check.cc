@@ -1,29 +1,11 @@
 #include "tests/unit/cuda/layer_check.h"
 
-#include <algorithm>
-#include <bit>
 #include <catch2/catch.hpp>
-#include <random>
 
 #include "kernels/expert_ffn.h"
 #include "kernels/reference/reference_expert.h"
 
 namespace moetier::kernels::cuda {
-
-size_t DifferentBits(const std::vector<float>& a, const std::vector<float>& b) {
-  size_t different = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) ++different;
-  }
-  return different;
-}
-
-Rows NormalRows(size_t count, size_t columns, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Rows rows;
-  for (size_t t = 0; t < count; ++t) rows.push_back(NormalRow(columns, random));
-  return rows;
-}
 
 void CheckLayer(const Way& way, const std::vector<RandomExpert>& experts, const Rows& inputs,
                 const std::vector<Pick>& picks) {

@@ -12,10 +12,6 @@
 
 namespace moetier::kernels::cuda {
 
-size_t DifferentBits(const std::vector<float>& a, const std::vector<float>& b);
-
-Rows NormalRows(size_t count, size_t columns, uint64_t seed);
-
 // Gate, up and down of one type.
 ExpertShape ShapeOf(WeightType type, uint32_t hidden, uint32_t ffn);
 

@@ -60,15 +60,7 @@ TEST_CASE("Prefill: sizes that fill no tile, stage or unit give the reference's 
 TEST_CASE("Prefill: biases, activations and mixed types give the reference's bits", "[cuda]") {
   for (const Activation activation :
        {Activation::kSwiGlu, Activation::kGeGlu, Activation::kSwiGluClamped}) {
-    const ExpertShape shape = {.hidden = 96,
-                               .ffn = 160,
-                               .activation = activation,
-                               .gate = WeightType::kMXFP4,
-                               .up = WeightType::kMXFP4,
-                               .down = WeightType::kQ8_0,
-                               .gate_bias = true,
-                               .up_bias = true,
-                               .down_bias = true};
+    const ExpertShape shape = BiasedShape(96, 160, activation);
     CheckExpert({.seed = 5}, shape, BlockKind::kTame, NormalRows(9, 96, 9));
     if (simt::kUnderThreadSanitizer) return;
   }

@@ -92,15 +92,7 @@ TEST_CASE("Staged: extreme scales, biases and mixed types give the reference's b
     for (float& value : inputs[1]) value *= 1e-44f;
     CheckExpert(way, ShapeOf(type, 256, 256), BlockKind::kExtreme, inputs);
   }
-  const ExpertShape biased = {.hidden = 96,
-                              .ffn = 160,
-                              .activation = Activation::kSwiGluClamped,
-                              .gate = WeightType::kMXFP4,
-                              .up = WeightType::kMXFP4,
-                              .down = WeightType::kQ8_0,
-                              .gate_bias = true,
-                              .up_bias = true,
-                              .down_bias = true};
+  const ExpertShape biased = BiasedShape(96, 160, Activation::kSwiGluClamped);
   CheckExpert(way, biased, BlockKind::kTame, NormalRows(5, 96, 9));
   ExpertShape mixed = ShapeOf(WeightType::kQ4_K, 512, 256);
   mixed.down = WeightType::kQ6_K;

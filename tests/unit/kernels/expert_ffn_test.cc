@@ -12,8 +12,6 @@
 namespace moetier::kernels {
 namespace {
 
-using Rows = std::vector<std::vector<float>>;
-
 std::vector<InstructionSet> HostSets() {
   std::vector<InstructionSet> sets;
   for (const auto set : {InstructionSet::kScalar, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
@@ -54,21 +52,6 @@ Rows RunExpert(InstructionSet set, const RandomExpert& expert, RecordForm form,
   return out;
 }
 
-size_t DifferentBits(const std::vector<float>& a, const std::vector<float>& b) {
-  size_t different = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) ++different;
-  }
-  return different;
-}
-
-Rows NormalRows(size_t count, size_t columns, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Rows rows;
-  for (size_t t = 0; t < count; ++t) rows.push_back(NormalRow(columns, random));
-  return rows;
-}
-
 // Records on every instruction set of this host give the reference's bits.
 void CheckAgainstReference(const ExpertShape& shape, BlockKind kind, const Rows& inputs) {
   const RandomExpert expert(shape, kind, 17);
@@ -103,15 +86,7 @@ TEST_CASE("ExpertFfn: records give the reference's bits for every type and token
 TEST_CASE("ExpertFfn: biases and all three activations give the reference's bits", "[kernels]") {
   for (const Activation activation :
        {Activation::kSwiGlu, Activation::kGeGlu, Activation::kSwiGluClamped}) {
-    const ExpertShape shape = {.hidden = 96,
-                               .ffn = 160,
-                               .activation = activation,
-                               .gate = WeightType::kMXFP4,
-                               .up = WeightType::kMXFP4,
-                               .down = WeightType::kQ8_0,
-                               .gate_bias = true,
-                               .up_bias = true,
-                               .down_bias = true};
+    const ExpertShape shape = BiasedShape(96, 160, activation);
     CheckAgainstReference(shape, BlockKind::kTame, NormalRows(3, 96, 23));
   }
 }

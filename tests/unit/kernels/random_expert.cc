@@ -1,5 +1,6 @@
 #include "tests/unit/kernels/random_expert.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -143,6 +144,33 @@ std::vector<float> NormalRow(size_t columns, std::mt19937_64& random) {
   std::vector<float> row(columns);
   for (float& value : row) value = normal(random);
   return row;
+}
+
+ExpertShape BiasedShape(uint32_t hidden, uint32_t ffn, Activation activation) {
+  return {.hidden = hidden,
+          .ffn = ffn,
+          .activation = activation,
+          .gate = WeightType::kMXFP4,
+          .up = WeightType::kMXFP4,
+          .down = WeightType::kQ8_0,
+          .gate_bias = true,
+          .up_bias = true,
+          .down_bias = true};
+}
+
+Rows NormalRows(size_t count, size_t columns, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Rows rows;
+  for (size_t t = 0; t < count; ++t) rows.push_back(NormalRow(columns, random));
+  return rows;
+}
+
+size_t DifferentBits(const std::vector<float>& a, const std::vector<float>& b) {
+  size_t different = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) ++different;
+  }
+  return different;
 }
 
 }  // namespace moetier::kernels

@@ -11,7 +11,7 @@
 #include "kernels/expert_shape.h"
 #include "kernels/layout.h"
 
-// Seeded experts and hidden rows for the kernel tests.
+// Seeded experts and hidden rows for the kernel tests, and how far two answers differ.
 
 namespace moetier::kernels {
 
@@ -55,7 +55,16 @@ class AlignedRecord {
 
 AlignedRecord PackedRecord(const RandomExpert& expert, const RecordLayout& layout);
 
+// An expert with a bias in each part, gate and up in MXFP4, down in Q8_0.
+ExpertShape BiasedShape(uint32_t hidden, uint32_t ffn, Activation activation);
+
+using Rows = std::vector<std::vector<float>>;
+
 std::vector<float> NormalRow(size_t columns, std::mt19937_64& random);
+Rows NormalRows(size_t count, size_t columns, uint64_t seed);
+
+// Values of unlike bits; another length counts as one more.
+size_t DifferentBits(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace moetier::kernels
 
