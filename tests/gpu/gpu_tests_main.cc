@@ -12,6 +12,6 @@ int main(int argc, char** argv) {
     std::printf("skipped: %s\n", device.error().message.c_str());
     return 77;
   }
-  std::printf("on %s\n", device.value()->facts().name.c_str());
+  std::printf("on %s\n", device.value()->info().name.c_str());
   return Catch::Session().run(argc, argv);
 }

@@ -3,45 +3,36 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/cuda/expert_kernels.h"
+#include "kernels/cuda/gpu.h"
+#include "tests/unit/cuda/tested_gpu.h"
 
 namespace moetier::kernels::cuda {
 
-// Where the tests and the bench of kernels run: memory, one stream, clock and graphs. A program
-// links one implementation: emulated_device.cc here, or cudart_device.cc of tests/gpu.
-// Threads: one. Lifetime: Allocate's memory is freed with the device.
+// Where the tests and the bench of kernels run: the tested GPU, with one stream, blocks of memory
+// and a clock. Threads: one. Lifetime: Allocate's memory and Capture's graphs are freed with it.
 class KernelDevice {
  public:
   enum class Memory : uint8_t {
-    kDevice,  // the device's own
+    kDevice,  // the GPU's own
     kMapped,  // the host's, which kernels read over the link
   };
-  struct Facts {
-    std::string name;
-    uint32_t compute = 0;  // compute capability: 86 for 8.6
-    size_t free_bytes = 0;
-    size_t cache_bytes = 0;  // of its last level
-    bool emulated = false;
-  };
-  // Puts kernels into stream(); a launch's code that is not 0 ends it.
-  using Work = std::function<int()>;
 
-  // kUnavailable, and why, where no device answers. `seed` is the order of the emulator's threads.
+  // As OpenTestedGpu.
   static Result<std::unique_ptr<KernelDevice>> Open(uint64_t seed);
   ~KernelDevice();
   KernelDevice(const KernelDevice&) = delete;
   KernelDevice& operator=(const KernelDevice&) = delete;
 
-  [[nodiscard]] const Facts& facts() const;
-  [[nodiscard]] StreamHandle stream() const;
+  [[nodiscard]] const GpuInfo& info() const { return gpu_->info(); }
+  [[nodiscard]] Result<Bytes> FreeMemory() { return gpu_->FreeMemory(); }
+  [[nodiscard]] StreamHandle stream() const { return stream_; }
 
-  // 64-byte aligned.
+  // Addresses for kernels and copies, 256-byte aligned.
   Result<std::byte*> Allocate(size_t bytes, Memory memory);
   // Between any two memories, in the stream.
   Status Copy(void* to, const void* from, size_t bytes);
@@ -49,16 +40,19 @@ class KernelDevice {
   Status Wait();
 
   // Puts the work into the stream and waits.
-  Status Run(const Work& work);
-  // Likewise; the seconds that the device took for it.
-  Result<double> Seconds(const Work& work);
-  // Keeps the work as a graph that Seconds then replays.
-  Result<Work> Capture(const Work& work);
+  Status Run(const DeviceWork& work);
+  Result<double> Seconds(const DeviceWork& work) { return clock_->Seconds(work); }
+  Result<DeviceWork> Capture(const DeviceWork& work) { return clock_->Capture(work); }
 
  private:
-  struct State;
-  explicit KernelDevice(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit KernelDevice(std::unique_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
+
+  std::unique_ptr<Gpu> gpu_;
+  StreamHandle stream_ = nullptr;
+  EventHandle end_ = nullptr;
+  std::unique_ptr<WorkClock> clock_;
+  std::vector<std::byte*> blocks_;
+  std::vector<std::byte*> host_blocks_;
 };
 
 // Memory of `values` on the device, and back.
