@@ -102,7 +102,7 @@ struct DeviceConfig {
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
-// Whether GPUs are used. kAuto: those that are listed, else the first there is; where one cannot be
+// Whether a GPU is used. kAuto: the one that is listed, else the first there is; where it cannot be
 // used, the CPU computes. kRequired: then the daemon does not start.
 enum class UseGpu : uint8_t { kAuto, kOff, kRequired };
 

@@ -165,7 +165,13 @@ Result<std::string> ParseGpuUuid(std::string_view text, const ConfigPlace& place
     const bool is_digit = std::isxdigit(static_cast<unsigned char>(text[i])) != 0;
     good = kForm[i] == '0' ? is_digit : text[i] == kForm[i];
   }
-  if (good) return std::string(text);
+  if (good) {
+    std::string uuid(text);
+    for (char& c : std::span(uuid).subspan(4)) {  // after "GPU-"; the driver's are lower case
+      c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    return uuid;
+  }
   return place.Refuse(fmt::format("{} is not the UUID of a GPU", Quoted(text)),
                       "what `nvidia-smi -L` prints: GPU- and five groups of digits");
 }

@@ -43,6 +43,7 @@ Result<MemoryBudget> ParseBudget(std::string_view text, const ConfigPlace& place
 // `none` is none.
 Result<std::optional<MemoryBudget>> ParseOptionalBudget(std::string_view text,
                                                         const ConfigPlace& place);
+// In lower case, as CUDA's runtime spells it.
 Result<std::string> ParseGpuUuid(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseDeviceName(std::string_view text, const ConfigPlace& place);
 Result<std::string> ParseModelName(std::string_view text, const ConfigPlace& place);

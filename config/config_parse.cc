@@ -195,13 +195,20 @@ Status ReadNvme(const ConfigNode& node, const ConfigPlace& place, NvmeConfig& nv
   return ReadMap(node, place, fields);
 }
 
+// Where the map has this key's value; none when it does not say.
+std::optional<size_t> IndexOf(const ConfigNode& node, std::string_view name) {
+  const auto key = std::ranges::find(node.keys, name);
+  if (key == node.keys.end()) return std::nullopt;
+  return static_cast<size_t>(key - node.keys.begin());
+}
+
 // None when the node does not say.
 Result<std::optional<DeviceKind>> KindOfDevice(const ConfigNode& node, const ConfigPlace& place) {
-  const auto key = std::ranges::find(node.keys, "kind");
-  if (key == node.keys.end()) return std::optional<DeviceKind>();
-  const auto at = static_cast<size_t>(key - node.keys.begin());
-  const ConfigPlace here{place.file, node.key_lines[at], place.key + ".kind"};
-  ASSIGN_OR_RETURN(const std::string_view text, ScalarText(node.items[at], here, "emulated, cuda"));
+  const std::optional<size_t> at = IndexOf(node, "kind");
+  if (!at) return std::optional<DeviceKind>();
+  const ConfigPlace here{place.file, node.key_lines[*at], place.key + ".kind"};
+  ASSIGN_OR_RETURN(const std::string_view text,
+                   ScalarText(node.items[*at], here, "emulated, cuda"));
   ASSIGN_OR_RETURN(const DeviceKind kind, ParseChoice<DeviceKind>(text, kDeviceKinds, here));
   return std::optional(kind);
 }
@@ -306,6 +313,16 @@ Status ReadLog(const ConfigNode& node, const ConfigPlace& place, LogLevel& level
   return ReadMap(node, place, fields);
 }
 
+// The one device that there may be is emulated, and a GPU is required.
+Status CheckGpuIsListed(const DaemonConfig& config, const ConfigNode& root,
+                        const std::string& file_name) {
+  if (config.gpu != UseGpu::kRequired || config.devices.empty()) return Ok{};
+  if (config.devices.front().kind == DeviceKind::kCuda) return Ok{};
+  const ConfigPlace place{file_name, root.key_lines[*IndexOf(root, "gpu")], "gpu"};
+  return place.Refuse("a GPU is required, and `devices` lists an emulated device in its place",
+                      "auto, off; required with a device of kind cuda, or with none");
+}
+
 }  // namespace
 
 Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_name) {
@@ -332,6 +349,7 @@ Result<DaemonConfig> ParseConfig(std::string_view text, const std::string& file_
       ConfigField{"watchdog", Bool(config.watchdog)},
   };
   RETURN_IF_ERROR(ReadMap(root, ConfigPlace{file_name, root.line, ""}, fields));
+  RETURN_IF_ERROR(CheckGpuIsListed(config, root, file_name));
   return config;
 }
 

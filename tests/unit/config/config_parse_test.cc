@@ -114,7 +114,7 @@ TEST_CASE("ParseConfig: a GPU by its UUID, with a budget or what is free", "[con
   device.name = "card";
   device.budget = 9_GiB;
   device.reserve = 1_GiB;
-  device.uuid = "GPU-4d1cf9ab-0000-1111-2222-33334444aBcD";
+  device.uuid = "GPU-4d1cf9ab-0000-1111-2222-33334444abcd";  // as the driver spells it
   CHECK(ParseConfig("devices: [{kind: cuda, name: card, budget: 9GiB, reserve: 1GiB,\n"
                     "           uuid: GPU-4d1cf9ab-0000-1111-2222-33334444aBcD}]",
                     "f.yaml")
@@ -138,6 +138,9 @@ TEST_CASE("ParseConfig: a device that is incomplete, unknown or a second one is 
              Catch::StartsWith("f.yaml:1: devices[0].budget: "));
   CHECK_THAT(RefusalOf("devices: [{kind: cuda, uuid: GPU-1}]"),
              Catch::StartsWith("f.yaml:1: devices[0].uuid: `GPU-1` is not the UUID of a GPU"));
+  CHECK_THAT(
+      RefusalOf("devices: [{kind: emulated, budget: 1GiB}]\ngpu: required"),
+      Catch::StartsWith("f.yaml:2: gpu: a GPU is required, and `devices` lists an emulated"));
   CHECK_THAT(RefusalOf("devices: [{kind: emulated, budget: 1GiB}, {kind: emulated, budget: 1GiB}]"),
              Catch::Contains("devices[1]: a second device"));
 }
