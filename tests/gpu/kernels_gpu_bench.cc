@@ -143,7 +143,7 @@ class KernelBench {
     return Ok{};
   }
 
-  // What more rows for the same experts cost: from where on another kernel would pay.
+  // What more rows for the same experts cost, and what the prefill kernels do to it.
   Status MeasureRows() {
     fmt::print(
         "\nVRAM: us a call of {} experts, gate, up and down, by rows that pick all of them\n",
