@@ -17,16 +17,13 @@ inline constexpr int kTokensAtOnce = 4;
 
 inline uint32_t UnitsOf(uint32_t rows) { return (rows + kUnitRows - 1) / kUnitRows; }
 
-// The dot of this lane's row of the unit with token t, bias added where there is one.
+// The dot of this lane's row of the unit with token t.
 template <int kTokens>
 __device__ __forceinline__ float TakeDot(const float* sums, uint32_t t, const std::byte* record,
                                          uint64_t bias, uint32_t row) {
   const float* own = sums + t * kUnitRows + threadIdx.x % 32;
   constexpr uint32_t kNext = kTokens * kUnitRows;
-  const float dot =
-      __fadd_rn(__fadd_rn(own[0], own[kNext]), __fadd_rn(own[2 * kNext], own[3 * kNext]));
-  if (bias == kNoBias) return dot;
-  return __fadd_rn(dot, reinterpret_cast<const float*>(record + bias)[row]);
+  return DotOf({own[0], own[kNext], own[2 * kNext], own[3 * kNext]}, record, bias, row);
 }
 
 template <int kTokens>

@@ -15,15 +15,13 @@
 
 namespace moetier::kernels::cuda {
 
-// The dot of row `row`, this lane's of 32, with a token, bias added where there is one.
+// The dot of row `row`, this lane's of 32, with a token.
 __device__ __forceinline__ float TakeDot(const TileSums& shared, uint32_t half, uint32_t token,
                                          const std::byte* record, uint64_t bias, uint32_t row) {
   const uint32_t lane = threadIdx.x % 32;
   const auto& own = shared.of[half];
-  const float dot = __fadd_rn(__fadd_rn(own[0][token][lane], own[1][token][lane]),
-                              __fadd_rn(own[2][token][lane], own[3][token][lane]));
-  if (bias == kNoBias) return dot;
-  return __fadd_rn(dot, reinterpret_cast<const float*>(record + bias)[row]);
+  return DotOf({own[0][token][lane], own[1][token][lane], own[2][token][lane], own[3][token][lane]},
+               record, bias, row);
 }
 
 // Of shared memory: the sums take the place of the stages.

@@ -7,11 +7,19 @@
 #include "kernels/cuda/rows16_integers.h"
 
 // One of the four running sums of a row's dots, for kTokens activation rows at once: all that one
-// thread computes. Device code, C++17.
+// thread computes; and how the four become a dot. Device code, C++17.
 
 namespace moetier::kernels::cuda {
 
 inline constexpr uint32_t kSplits = 4;  // running sums of a dot
+
+// The dot of row `row` of a matrix, bias added where there is one.
+__device__ __forceinline__ float DotOf(const float (&sums)[kSplits], const std::byte* record,
+                                       uint64_t bias, uint32_t row) {
+  const float dot = __fadd_rn(__fadd_rn(sums[0], sums[1]), __fadd_rn(sums[2], sums[3]));
+  if (bias == kNoBias) return dot;
+  return __fadd_rn(dot, reinterpret_cast<const float*>(record + bias)[row]);
+}
 
 // Columns of a matrix whose bytes of a group are at hand, from the first one's on. `begin` is a
 // multiple of the dots' kPieceColumns.
