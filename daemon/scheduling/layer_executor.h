@@ -130,7 +130,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
 
   // Calls use at most so many slots a size class from now on; those beyond retire as soon as nobody
   // holds them. More than there are is no effect. kExhausted, kNoRoom when pins or leases need
-  // more.
+  // more; kNotFound when the model is being removed, or has no slots there.
   Status LimitSlots(const ModelPool& of, const std::vector<uint32_t>& slots);
   // Slots that have retired are in nobody's use until RestoreSlots.
   SlotUse TakeRetired(const ModelPool& of);

@@ -1,7 +1,9 @@
 #include "tests/support/demo_core.h"
 
+#include <atomic>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -78,6 +80,31 @@ double DemoCore::HitRate(uint32_t first_token, uint32_t tokens) {
     }
   }
   return 100.0 * hits / (tokens * kLayers * kTopK);
+}
+
+uint32_t DemoCore::WrongAnswersUnder(const std::function<void(uint64_t)>& change) {
+  constexpr uint32_t kTokens = 40;
+  constexpr uint32_t kRounds = 40;
+  std::vector<std::vector<float>> expected;
+  for (uint32_t token = 0; token < kTokens; ++token) {
+    expected.push_back(Run(token % kLayers, Recorded(token, token % kLayers)).output);
+  }
+  std::atomic<bool> stop{false};
+  std::jthread changes([&] {
+    for (uint64_t i = 0; !stop; ++i) change(i);
+  });
+  uint32_t wrong = 0;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    std::vector<std::future<Result<LayerOutput>>> answers;
+    for (uint32_t token = 0; token < kTokens; ++token) {
+      answers.push_back(Submit(token % kLayers, Recorded(token, token % kLayers)));
+    }
+    for (uint32_t token = 0; token < kTokens; ++token) {
+      if (answers[token].get().value().output != expected[token]) ++wrong;
+    }
+  }
+  stop = true;
+  return wrong;
 }
 
 std::string DemoCore::HeatFile() const {

@@ -39,6 +39,9 @@ class DemoCore {
   [[nodiscard]] static std::vector<uint16_t> Recorded(uint32_t token, uint32_t layer);
   // The calls of these recorded tokens, one after another; how many % of picks were resident.
   double HitRate(uint32_t first_token, uint32_t tokens);
+  // Calls of recorded tokens, many at once and over and over, while `change` runs beside them, with
+  // 0, 1, 2 and so on; how many of their answers have not the bits that they had before.
+  uint32_t WrongAnswersUnder(const std::function<void(uint64_t)>& change);
   [[nodiscard]] std::string HeatFile() const;
 
   // Changes the options of the cores that are started from now on.
