@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # With a device beside the CPU the output bits are still the same: whatever VRAM and RAM hold, by
 # every policy and rule of entry, for one session and for many, when the device is lost in mid-run,
-# and while the budgets of both change. Each is compared with the reference that `moetierctl replay` computes from the model file.
+# and while the budgets of both change. Each is compared with the reference that `moetierctl replay`
+# computes from the model file.
 # usage: device_exactness_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
 ctl="$1"
