@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 
 #include "base/mutex.h"
 #include "kernels/cuda/gpu.h"

@@ -3,12 +3,14 @@
 #include <thread>
 
 #include "tests/support/demo_core.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_host.h"
 
 namespace moetier {
 namespace {
 
 using testing::DemoCore;
+using testing::Eventually;
 
 struct Slots {
   uint32_t slots = 0;
@@ -38,14 +40,6 @@ ModelOptions WithRam(const DemoCore& demo, MemoryBudget ram) {
 }
 
 Bytes TotalOf(const DemoCore& demo) { return demo.core->FindModel("demo")->geometry->TotalBytes(); }
-
-bool Eventually(const std::function<bool()>& reached) {
-  for (int i = 0; i < 1000; ++i) {
-    if (reached()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
 
 }  // namespace
 

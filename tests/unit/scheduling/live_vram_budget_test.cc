@@ -1,14 +1,14 @@
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <functional>
-#include <thread>
 
 #include "tests/support/demo_core.h"
+#include "tests/support/eventually.h"
 
 namespace moetier {
 namespace {
 
 using testing::DemoCore;
+using testing::Eventually;
 
 constexpr std::string_view kCard = "card";
 
@@ -57,14 +57,6 @@ Slots SlotsOf(const DemoCore& demo, const std::string& model = "demo") {
   }
   all.memory = snapshot.pools.at(1).used;
   return all;
-}
-
-bool Eventually(const std::function<bool()>& reached) {
-  for (int i = 0; i < 1000; ++i) {
-    if (reached()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
 }
 
 }  // namespace
