@@ -27,6 +27,7 @@ void LayerExecutor::Loop() {
 }
 
 bool LayerExecutor::Turn() {
+  desk_.TellVictims();
   TakeMessages();
   PollSource();
   if (stopping_.load()) desk_.EndCalls(std::nullopt, ShuttingDown());

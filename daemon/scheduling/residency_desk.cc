@@ -283,6 +283,13 @@ void ResidencyDesk::NoteVictim(PoolId pool, const KeyEvicted& evicted) {
       {.key = evicted.key, .pool = pool, .generation = evicted.generation});
 }
 
+void ResidencyDesk::TellVictims() {
+  if (victims_.empty()) return;
+  for (auto& [model, victims] : std::exchange(victims_, {})) {
+    book_.TellVictims(model, std::make_shared<const std::vector<Victim>>(std::move(victims)));
+  }
+}
+
 void ResidencyDesk::Settle() {
   while (HasEndedWaves()) {
     for (const ReadWave& read : std::exchange(read_, {})) OnRead(read);
@@ -293,10 +300,6 @@ void ResidencyDesk::Settle() {
   if (const auto deadline = EarliestDeadline(); deadline && *deadline <= executor_.clock_.Now()) {
     book_.Expire(executor_.clock_.Now());
     GiveUpUnwanted();
-  }
-  if (victims_.empty()) return;
-  for (auto& [model, victims] : std::exchange(victims_, {})) {
-    book_.TellVictims(model, std::make_shared<const std::vector<Victim>>(std::move(victims)));
   }
 }
 

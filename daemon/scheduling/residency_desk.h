@@ -65,7 +65,10 @@ class ResidencyDesk {
   void OnCopyWave(WaveId wave, Copied copied) { copied_.emplace_back(wave, copied); }
   void NoteVictim(PoolId pool, const KeyEvicted& evicted);
 
-  // Once a turn of the executor's loop, outside of steps: all that is due.
+  // As a turn of the executor's loop begins: sessions hear of what has left its slot before any
+  // message is taken, so before other bytes have landed there and may be leased.
+  void TellVictims();
+  // Once a turn, outside of steps: all else that is due.
   void Settle();
   // Something was noted since Settle.
   [[nodiscard]] bool HasWork() const { return HasEndedWaves() || !victims_.empty(); }
