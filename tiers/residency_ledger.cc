@@ -360,6 +360,8 @@ void ResidencyLedger::CancelOrphans(const Wave& wave, CommandList& out) {
 LedgerCounts ResidencyLedger::counts() const {
   LedgerCounts counts = counts_;
   counts.prefetching = static_cast<uint32_t>(unjoined_.size());
+  counts.preheating = static_cast<uint32_t>(
+      std::ranges::count_if(unjoined_, [this](SlotIndex index) { return At(index).preheat; }));
   return counts;
 }
 

@@ -70,7 +70,7 @@ struct LiftQuarantine {
 };
 // Where a prefetch may find its slot.
 enum class PrefetchRoom : uint8_t {
-  kFreeSlots,  // a free one or none
+  kFreeSlots,  // a free one or none: a preheat, which guesses no call and is counted apart
   kEvict,      // a free one, or the policy's victim among those that nobody expects
 };
 // Asks for a key before any wave does. It reserves nothing, adds no heat and never waits: it is
@@ -214,6 +214,7 @@ struct LedgerCounts {
   uint32_t reserved = 0;     // of those resident or loading: held by any wave
   uint32_t held = 0;         // of those reserved: by waves of Tenure::kHeld or leases
   uint32_t prefetching = 0;  // of those loading: no wave has joined yet
+  uint32_t preheating = 0;   // of those prefetching: preheats
   uint32_t waiting_waves = 0;
   uint32_t granted_waves = 0;  // not yet released
   uint32_t quarantined = 0;    // keys
@@ -234,6 +235,10 @@ struct LedgerCounts {
   uint64_t prefetch_late = 0;     // of these, while still loading
   uint64_t prefetch_wasted = 0;   // evicted, cancelled or failed before that
   uint64_t prefetch_refused = 0;  // not started for want of room
+  // Likewise of preheats, which are none of those above.
+  uint64_t preheated = 0;
+  uint64_t preheat_used = 0;
+  uint64_t preheat_wasted = 0;
 };
 
 // The sole truth about one (model, pool, size class): which expert is in which slot, in what state,
@@ -327,6 +332,7 @@ class ResidencyLedger final {
     uint32_t reservations = 0;
     uint32_t held = 0;      // of the reservations: by waves of Tenure::kHeld and leases
     bool unused = false;    // prefetched, and no wave has named it yet
+    bool preheat = false;   // of an unused one: by a preheat
     bool expected = false;  // see Prefetch
     bool dropped = false;   // given up when the last reservation goes
     Hold* first_waiter = nullptr;

@@ -25,16 +25,18 @@ void ResidencyLedger::On(const DropPrefetch& event, CommandList& out) {
 }
 
 void ResidencyLedger::Guess(const Prefetch& event, KeyIndex key, CommandList& out) {
-  const bool may_evict = event.room == PrefetchRoom::kEvict && evictable_ > spared_;
+  const bool preheat = event.room == PrefetchRoom::kFreeSlots;
+  const bool may_evict = !preheat && evictable_ > spared_;
   if (first_waiting_ != nullptr || (free_.empty() && !may_evict)) {
-    ++counts_.prefetch_refused;
+    if (!preheat) ++counts_.prefetch_refused;
     return;
   }
   const SlotIndex index = TakeSlot(Victims::kUnexpected, out);
   Occupy(index, key, event.admission);
   At(index).unused = true;
+  At(index).preheat = preheat;
   unjoined_.push_back(index);
-  ++counts_.prefetched;
+  ++(preheat ? counts_.preheated : counts_.prefetched);
   StartReading(index, Urgency::kPrefetch, out);
 }
 
@@ -58,9 +60,9 @@ void ResidencyLedger::UseGuess(SlotIndex index, CommandList& out) {
   StopExpecting(index);
   if (!slot.unused) return;
   slot.unused = false;
-  ++counts_.prefetch_used;
+  ++(slot.preheat ? counts_.preheat_used : counts_.prefetch_used);
   if (slot.state != SlotState::kLoading) return;
-  ++counts_.prefetch_late;
+  if (!slot.preheat) ++counts_.prefetch_late;
   std::erase(unjoined_, index);
   out.push_back(PromoteRead{TicketOf(index), At(slot.key).name});
 }
@@ -71,7 +73,7 @@ void ResidencyLedger::WasteGuess(SlotIndex index) {
   slot.expected = false;
   if (!slot.unused) return;
   slot.unused = false;
-  ++counts_.prefetch_wasted;
+  ++(slot.preheat ? counts_.preheat_wasted : counts_.prefetch_wasted);
   std::erase(unjoined_, index);
 }
 

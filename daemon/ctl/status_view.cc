@@ -274,6 +274,13 @@ std::string Prefetch(const v1::StatusReply& now) {
   return text + (table.empty() ? "" : table.Render());
 }
 
+std::string Preheat(const v1::StatusReply& now) {
+  const v1::PreheatStatus& preheat = now.preheat();
+  if (preheat.started() == 0) return "";
+  return fmt::format("\npreheat: {} started, {} used, {} wasted, {} in flight\n", preheat.started(),
+                     preheat.used(), preheat.wasted(), preheat.in_flight());
+}
+
 std::string Sessions(const v1::StatusReply& now, const Rates& rates) {
   TextTable table({{"SESSION", Align::kRight},
                    {"CLIENT"},
@@ -326,7 +333,8 @@ std::string Troubles(const v1::StatusReply& now) {
 std::string RenderStatus(const v1::StatusReply& now, const StatusInterval& interval) {
   const Rates rates(now, interval);
   return Header(now, rates) + "\n" + Pools(now, rates) + Lanes(now, rates) + Planning(now) +
-         Times(now) + Reader(now, rates) + Prefetch(now) + Sessions(now, rates) + Troubles(now);
+         Times(now) + Reader(now, rates) + Prefetch(now) + Preheat(now) + Sessions(now, rates) +
+         Troubles(now);
 }
 
 }  // namespace moetier

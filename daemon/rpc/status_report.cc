@@ -144,6 +144,13 @@ void FillPrefetch(const PrefetchSnapshot& prefetch, v1::PrefetchStatus& message)
   }
 }
 
+void FillPreheat(const PreheatTotals& totals, v1::PreheatStatus& message) {
+  message.set_started(totals.started);
+  message.set_used(totals.used);
+  message.set_wasted(totals.wasted);
+  message.set_in_flight(totals.in_flight);
+}
+
 }  // namespace
 
 v1::StatusReply StatusReport::Make() {
@@ -164,6 +171,7 @@ v1::StatusReply StatusReport::Make() {
   FillSessions(reply);
   FillNotes(core, reply);
   FillPrefetch(core.prefetch, *reply.mutable_prefetch());
+  FillPreheat(core.preheat, *reply.mutable_preheat());
   for (const std::string& warning : context_.warnings()) reply.add_warnings(WireText(warning));
   FillTotals(context_.counters.totals(), reply);
   reply.set_queued(core.queued);

@@ -58,11 +58,10 @@ bool LayerExecutor::DriveHasTime() const {
       const LedgerCounts counts = ledger->counts();
       loading += counts.loading;
       prefetching += counts.prefetching;
+      guesses += counts.prefetching - counts.preheating;
     }
     const size_t copies = model->vram ? model->vram->write_backs() : 0;
-    const size_t preheating = model->preheat.reading.size();
     demands += loading - std::min(loading, prefetching + copies);
-    guesses += prefetching - std::min(prefetching, preheating);
   }
   return demands == 0 && guesses < prefetcher_.options().in_flight;
 }

@@ -46,6 +46,14 @@ struct PrefetchTotals {
   uint32_t in_flight = 0;
 };
 
+// Experts that preheats read into free slots, over the models that are loaded. No guesses.
+struct PreheatTotals {
+  uint64_t started = 0;
+  uint64_t used = 0;    // named by a wave
+  uint64_t wasted = 0;  // evicted, cancelled or failed before that
+  uint32_t in_flight = 0;
+};
+
 }  // namespace moetier
 
 #endif  // MOETIER_DAEMON_SCHEDULING_PREFETCH_COUNTS_H_

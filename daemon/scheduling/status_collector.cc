@@ -128,13 +128,25 @@ void AddPrefetches(const LedgerCounts& counts, PrefetchTotals& totals) {
   totals.late += counts.prefetch_late;
   totals.wasted += counts.prefetch_wasted;
   totals.refused += counts.prefetch_refused;
-  totals.in_flight += counts.prefetching;
+  totals.in_flight += counts.prefetching - counts.preheating;
 }
 
-void CollectPrefetch(const LayerExecutor::View& view, PrefetchSnapshot& snapshot) {
+void AddPreheats(const LedgerCounts& counts, PreheatTotals& totals) {
+  totals.started += counts.preheated;
+  totals.used += counts.preheat_used;
+  totals.wasted += counts.preheat_wasted;
+  totals.in_flight += counts.preheating;
+}
+
+void CollectPrefetch(const LayerExecutor::View& view, PrefetchSnapshot& snapshot,
+                     PreheatTotals& preheat) {
   snapshot.enabled = view.prefetcher.options().enabled;
   for (const auto& [id, model] : view.models) {
-    for (const auto& ledger : model->ledgers) AddPrefetches(ledger->counts(), snapshot.totals);
+    for (const auto& ledger : model->ledgers) {
+      const LedgerCounts counts = ledger->counts();
+      AddPrefetches(counts, snapshot.totals);
+      AddPreheats(counts, preheat);
+    }
   }
   for (size_t i = 0; i < kGuessSources; ++i) {
     snapshot.sources[i] = view.prefetcher.counts(static_cast<GuessSource>(i));
@@ -177,7 +189,7 @@ void CollectModels(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
   CollectDevice(view, snapshot);
   CollectLanes(view, snapshot);
   snapshot.queued = view.queued;
-  CollectPrefetch(view, snapshot.prefetch);
+  CollectPrefetch(view, snapshot.prefetch, snapshot.preheat);
 }
 
 ReaderSnapshot DescribeReader(const RecordReader& reader) {

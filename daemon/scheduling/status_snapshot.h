@@ -155,6 +155,7 @@ struct StatusSnapshot {
   uint32_t queued = 0;  // calls waiting for the executor
   uint32_t queue_limit = 0;
   PrefetchSnapshot prefetch;
+  PreheatTotals preheat;
 };
 
 }  // namespace moetier

@@ -343,7 +343,10 @@ void LedgerAuditor::CheckPrefetches(SizeClass size_class, const ResidencyLedger&
       Report(fmt::format("slot {} is reserved and counts as unused", i));
     }
   }
-  if (counts.prefetched != counts.prefetch_used + counts.prefetch_wasted + unused ||
+  const uint64_t started = counts.prefetched + counts.preheated;
+  const uint64_t used = counts.prefetch_used + counts.preheat_used;
+  const uint64_t wasted = counts.prefetch_wasted + counts.preheat_wasted;
+  if (started != used + wasted + unused || counts.preheating > counts.prefetching ||
       counts.prefetch_late > counts.prefetch_used) {
     Report(fmt::format("{} prefetches: {} used, {} of them late, {} wasted, {} left",
                        counts.prefetched, counts.prefetch_used, counts.prefetch_late,

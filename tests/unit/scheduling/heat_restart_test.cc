@@ -74,8 +74,13 @@ TEST_CASE("Heat that is set decides what is preheated, and another model's is re
   REQUIRE(host.core->SetHeat(id, heat).has_value());
   REQUIRE(host.core->AwaitPreheat(id, AtOnce).has_value());
   CHECK(host.core->GetHeat(id).value() == heat);
+  // They guess no call: prefetches are counted without them.
+  CHECK(host.core->Snapshot().prefetch.totals.started == 0);
+  CHECK(host.core->Snapshot().preheat.started == 2);
   CHECK(host.Run(2, {7, 8, 9, 10}).hits == 1);
   CHECK(host.Run(5, {1, 2, 3, 30}).hits == 1);
+  CHECK(host.core->Snapshot().preheat.used == 2);
+  CHECK(host.core->Snapshot().preheat.wasted == 0);
   ++heat.fingerprint;
   CHECK(host.core->SetHeat(id, heat).error().reason == Reason::kBadShape);
 }

@@ -73,7 +73,24 @@ TEST_CASE("ResidencyLedger: a prefetch of free slots only evicts nothing", "[tie
   script.Use(0);
   script.Guess(1, PrefetchRoom::kFreeSlots);
   CHECK(script.IsResident(0));
-  CHECK(script.counts().prefetch_refused == 1);
+  CHECK(script.counts().preheated == 0);
+}
+
+TEST_CASE("ResidencyLedger: what a preheat reads is counted apart from prefetches", "[tiers]") {
+  LedgerScript script({.slot_count = 3});
+  for (const uint32_t key : {0, 1, 2}) script.Guess(key, PrefetchRoom::kFreeSlots);
+  CHECK(script.counts().preheating == 3);
+  script.Reserve({0});  // while it is being read
+  script.Land(script.ReadOf(1));
+  script.Fail(script.ReadOf(2));
+  CHECK(script.counts().preheated == 3);
+  CHECK(script.counts().preheat_used == 1);
+  CHECK(script.counts().preheat_wasted == 1);
+  CHECK(script.counts().preheating == 0);
+  script.Guess(2 + 1);
+  CHECK(script.counts().prefetched == 1);
+  CHECK(script.counts().prefetch_used + script.counts().prefetch_late == 0);
+  CHECK(script.counts().prefetch_wasted == 0);
 }
 
 TEST_CASE("ResidencyLedger: a prefetch takes no reserved slot", "[tiers]") {
