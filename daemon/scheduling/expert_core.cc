@@ -65,7 +65,9 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
       executor_(options.executor, clock, log, lane_),
       loader_(executor_),
       residency_(executor_),
-      heat_(options.heat, tasks_, log, [this] { return CollectHeat(); }),
+      heat_(
+          options.heat, tasks_, log, [this] { return CollectHeat(); },
+          [this] { return KeptHeat(); }),
       kept_heat_([this](uint64_t fingerprint, const ModelGeometry& geometry) {
         return heat_.Load(fingerprint, geometry);
       }),
@@ -123,9 +125,14 @@ Status ExpertCore::ClaimName(const std::string& name, ModelId& id) {
 }
 
 Status ExpertCore::Load(const ModelOptions& options, const ProgressListener& listener) {
-  return LoadBuilt(options, listener, [&](ModelId id, const ArenaOptions& arena) {
+  const Status loaded = LoadBuilt(options, listener, [&](ModelId id, const ArenaOptions& arena) {
     return BuildModel(options, id, arena, kept_heat_, *reader_);
   });
+  if (!loaded) return loaded;
+  // Clients' own models come by LoadOver.
+  MutexLock lock(models_mu_);
+  if (const Entry* entry = FindReady(options.name)) operators_.insert(entry->info.fingerprint);
+  return Ok{};
 }
 
 Status ExpertCore::LoadOver(OpenedStore open, const ModelOptions& options,

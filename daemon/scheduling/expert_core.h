@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -131,6 +132,7 @@ class ExpertCore final : public DaemonCore {
   Entry* FindReady(std::string_view name) REQUIRES(models_mu_);
   Status FinishUnload(ModelId id) EXCLUDES(models_mu_);
   std::vector<ModelHeat> CollectHeat();
+  std::set<uint64_t> KeptHeat() EXCLUDES(models_mu_);
   void Preheat(ModelId id);
 
   // A budget, and the memory behind it: that stays until the end of the turn.
@@ -176,6 +178,7 @@ class ExpertCore final : public DaemonCore {
   Turns load_turns_;  // two loads at once would both find the memory that one may take
   mutable Mutex models_mu_;
   std::map<ModelId, Entry> models_ GUARDED_BY(models_mu_);
+  std::set<uint64_t> operators_ GUARDED_BY(models_mu_);  // fingerprints of what was loaded by name
   uint32_t next_model_ GUARDED_BY(models_mu_) = 1;
 };
 

@@ -38,6 +38,13 @@ std::vector<ModelHeat> ExpertCore::CollectHeat() {
   return changed;
 }
 
+std::set<uint64_t> ExpertCore::KeptHeat() {
+  MutexLock lock(models_mu_);
+  std::set<uint64_t> kept = operators_;
+  for (const auto& [id, entry] : models_) kept.insert(entry.info.fingerprint);
+  return kept;
+}
+
 Result<ModelHeat> ExpertCore::GetHeat(ModelId id) const {
   ModelHeat heat;
   const bool there = executor_.WithModel(

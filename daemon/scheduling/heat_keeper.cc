@@ -2,13 +2,17 @@
 
 #include <utility>
 
+#include "base/text_size.h"
+
 namespace moetier {
 
-HeatKeeper::HeatKeeper(Options options, TimedTasks& tasks, spdlog::logger& log, Collect collect)
+HeatKeeper::HeatKeeper(Options options, TimedTasks& tasks, spdlog::logger& log, Collect collect,
+                       Kept kept)
     : options_(std::move(options)),
       tasks_(tasks),
       log_(log),
       collect_(std::move(collect)),
+      kept_(std::move(kept)),
       folder_(HostFileSystem(), options_.directory) {}
 
 void HeatKeeper::Start() {
@@ -32,6 +36,24 @@ void HeatKeeper::Save(const ModelHeat& heat) {
   if (options_.directory.empty()) return;
   const auto turn = turns_.Take([] { return true; });
   SaveNow(heat);
+  Trim();
+}
+
+void HeatKeeper::Trim() {
+  const auto trimmed = TrimHeatFiles(options_.directory, options_.bound, kept_());
+  if (trimmed) {
+    for (const std::string& name : trimmed->removed) {
+      log_.info(
+          "heat file {}/{} is removed: it is among the oldest, and at most {} files and {} stay",
+          options_.directory, name, options_.bound.files, FormatSize(options_.bound.bytes));
+    }
+  }
+  const bool failed = !trimmed || !trimmed->failed.empty();
+  if (failed && !untrimmed_) {
+    log_.warn("old heat files stay: {}; remove them by hand",
+              trimmed ? trimmed->failed.front().message : trimmed.error().message);
+  }
+  untrimmed_ = failed;
 }
 
 void HeatKeeper::SaveNow(const ModelHeat& heat) {

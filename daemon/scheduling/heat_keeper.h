@@ -8,18 +8,21 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "daemon/scheduling/timed_tasks.h"
 #include "daemon/scheduling/turns.h"
 #include "tiers/store/heat_file.h"
+#include "tiers/store/heat_files.h"
 
 namespace moetier {
 
 // Keeps the heat of models over restarts: reads it for a load, saves it every few minutes and when
-// asked. A file that cannot be written is a warning, once until it can be; it is tried again with
-// the next that are saved.
+// asked, and removes the oldest files beyond the bound. A file that cannot be written is a warning,
+// once until it can be; it is tried again with the next that are saved. So is one that cannot be
+// removed.
 // Threads:  any; one file at a time.
 // Lifetime: tasks, logger and whatever `collect` uses outlive it. The tasks are stopped before it
 //           ends.
@@ -28,11 +31,15 @@ class HeatKeeper {
   struct Options {
     std::string directory;  // empty: nothing is read or kept
     std::chrono::milliseconds interval = std::chrono::minutes(5);
+    HeatFilesBound bound{};
   };
   // The heats that have changed since they were last collected.
   using Collect = std::function<std::vector<ModelHeat>()>;
+  // The models that are loaded, and those that operators have loaded in this life: their files
+  // stay.
+  using Kept = std::function<std::set<uint64_t>()>;
 
-  HeatKeeper(Options options, TimedTasks& tasks, spdlog::logger& log, Collect collect);
+  HeatKeeper(Options options, TimedTasks& tasks, spdlog::logger& log, Collect collect, Kept kept);
 
   // Begins to save every interval.
   void Start();
@@ -44,14 +51,17 @@ class HeatKeeper {
  private:
   void SaveLater();
   void SaveNow(const ModelHeat& heat);  // by turns
+  void Trim();                          // likewise
 
   const Options options_;
   TimedTasks& tasks_;
   spdlog::logger& log_;
   const Collect collect_;
+  const Kept kept_;
   Turns turns_;                               // two models may share a fingerprint, and so a file
   HeatFolder folder_;                         // by turns
   bool failed_ = false;                       // by turns: the last save did, and that was said
+  bool untrimmed_ = false;                    // likewise, of the last Trim
   static constexpr size_t kMostUnsaved = 64;  // more models than are loaded between two periods
   std::map<uint64_t, ModelHeat> unsaved_;     // by turns; by fingerprint, the newest of each
 };
