@@ -78,6 +78,18 @@ TEST_CASE("RenderStatus: prefetches and the quality of their sources are shown w
   Has(page, "router         12  75.0 %     37.5 %   80.0 %      0\n");
 }
 
+TEST_CASE("RenderStatus: a preheat has a line of its own where there was one", "[ctl]") {
+  v1::StatusReply status = Sample();
+  CHECK(RenderStatus(status).find("preheat") == std::string::npos);
+  status.mutable_preheat()->set_started(40);
+  status.mutable_preheat()->set_used(30);
+  status.mutable_preheat()->set_wasted(9);
+  status.mutable_preheat()->set_in_flight(1);
+  const std::string page = RenderStatus(status);
+  Has(page, "preheat: 40 started, 30 used, 9 wasted, 1 in flight\n");
+  CHECK(page.find("prefetch:") == std::string::npos);
+}
+
 TEST_CASE("RenderStatus: one status shows totals, the hit rate since the start, and no rates",
           "[ctl]") {
   const std::string page = RenderStatus(Sample());
