@@ -188,7 +188,7 @@ class ResidencyBook {
   // What waits.
   [[nodiscard]] Interest TakeInterest(const Place& place);
   void DropTransfer(const Place& place, SessionId session);
-  void DropWaiter(const Place& place, WaitId acquire);
+  void DropWaiter(const Place& place, WaitId acquire, size_t loading);
   void ForgetIfUnwanted(std::unordered_map<Place, Interest>::iterator interest);
   void Settle(const Waiter& waiter, LeaseOutcome outcome);
   // Out of the account and of all that refers to it, uncharged; its leases stay.

@@ -42,10 +42,12 @@ void ResidencyBook::DropTransfer(const Place& place, SessionId session) {
   ForgetIfUnwanted(found);
 }
 
-void ResidencyBook::DropWaiter(const Place& place, WaitId acquire) {
+// A call that names a key twice waits for it twice.
+void ResidencyBook::DropWaiter(const Place& place, WaitId acquire, size_t loading) {
   const auto found = wanted_.find(place);
-  std::erase_if(found->second.waiters,
-                [acquire](const Waiter& each) { return each.acquire == acquire; });
+  std::erase_if(found->second.waiters, [acquire, loading](const Waiter& each) {
+    return each.acquire == acquire && each.loading == loading;
+  });
   ForgetIfUnwanted(found);
 }
 
@@ -99,7 +101,7 @@ ResidencyBook::Acquiring ResidencyBook::TakeAcquire(Account& account, WaitId id)
     if (acquiring.settled[i]) continue;
     const Loading& each = acquiring.call.loading[i];
     account.charged -= each.charge;
-    DropWaiter(each.place, id);
+    DropWaiter(each.place, id, i);
   }
   return std::move(acquiring);
 }

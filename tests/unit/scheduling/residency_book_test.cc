@@ -160,6 +160,34 @@ TEST_CASE("ResidencyBook: a waiting Acquire leases what lands, and each of two i
   CHECK(desk.book.CheckQuota(kOne, 6_B));
 }
 
+TEST_CASE("ResidencyBook: a waiting Acquire may name a key twice, and end before it lands",
+          "[scheduling]") {
+  Desk desk;
+  const auto wait = [&desk](CallId call) {
+    ResidencyBook::WaitingAcquire acquire;
+    acquire.call = call;
+    acquire.outcomes = {NotLeased{}, NotLeased{}};
+    acquire.loading = {{.index = 0, .place = InRam(0), .charge = 4_B},
+                       {.index = 1, .place = InRam(0), .charge = 4_B}};
+    acquire.deadline = kBegin + kLater;
+    acquire.done = [&desk](Result<Outcomes> result) { desk.acquired.push_back(std::move(result)); };
+    desk.book.Wait(kOne, std::move(acquire));
+  };
+  wait(CallId{5});
+  CHECK(desk.book.Cancel(kOne, CallId{5}).empty());
+  REQUIRE(desk.acquired.size() == 1);
+  CHECK(desk.acquired[0].error().code == ErrorCode::kCancelled);
+  CHECK(desk.book.CheckQuota(kOne, 10_B));
+  CHECK_FALSE(desk.book.IsWanted(InRam(0)));
+
+  wait(CallId{6});
+  desk.book.Expire(kBegin + kLater);
+  REQUIRE(desk.acquired.size() == 2);
+  for (const LeaseOutcome& outcome : desk.acquired[1].value()) {
+    CHECK(std::get<NotLeased>(outcome).transfer == TransferId{1});
+  }
+}
+
 TEST_CASE("ResidencyBook: an Acquire whose time is up has joined the transfer", "[scheduling]") {
   Desk desk;
   desk.Wait(kOne, 0);
