@@ -160,6 +160,8 @@ class ResidencyDesk {
   void Unkeep(LoadedModel& model, const Place& place, Keeper keeper);
 
   // Transfers.
+  std::vector<Place> HoldResident(LoadedModel& model,
+                                  const ResidencyCalls::TransferRequest& request);
   TransferOutcome TransferOne(const Open& open, const Place& place);
   std::optional<TransferId> JoinIfRoom(const Open& open, const Place& place);
   [[nodiscard]] Status CheckTransfer(const Open& open, const Place& place) const;

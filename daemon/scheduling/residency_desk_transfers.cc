@@ -33,11 +33,32 @@ void ResidencyDesk::Transfer(const ResidencyCalls::TransferRequest& request,
                              const Done<std::vector<TransferOutcome>>& done) {
   const Result<Open> open = Find(request.session);
   if (!open) return done(open.error());
+  // None of the call's keys makes room for another: each is where its outcome says.
+  const std::vector<Place> held = HoldResident(open->model, request);
   std::vector<TransferOutcome> outcomes;
   for (const ExpertKey& key : request.keys) {
     outcomes.push_back(TransferOne(*open, {key, request.to}));
   }
   done(std::move(outcomes));
+  for (const Place& place : held) {
+    Step(open->model, place, UnholdKey{.key = place.key, .tenure = Tenure::kHeld});
+  }
+}
+
+// Where the call's keys are already, on their way through RAM too.
+std::vector<Place> ResidencyDesk::HoldResident(LoadedModel& model,
+                                               const ResidencyCalls::TransferRequest& request) {
+  std::vector<Place> held;
+  const auto hold = [&](const Place& place) {
+    if (StateOf(model, place) != SlotState::kResident) return;
+    Step(model, place, HoldKey{.key = place.key, .tenure = Tenure::kHeld});
+    held.push_back(place);
+  };
+  for (const ExpertKey& key : request.keys) {
+    hold({key, kRamPool});
+    if (request.to != kRamPool) hold({key, request.to});
+  }
+  return held;
 }
 
 TransferOutcome ResidencyDesk::TransferOne(const Open& open, const Place& place) {

@@ -33,6 +33,27 @@ TEST_CASE("Fills: what is absent is read, what is resident is in place", "[sched
   CHECK(client.heard->ended()[0].key == bench.Key(0));
 }
 
+TEST_CASE("Fills: no key of a call makes room for another", "[scheduling]") {
+  Bench bench(6, Delivery::kManual);
+  ResidencyClient client = bench.Open(1);
+  std::jthread completer([&bench](const std::stop_token& stop) {
+    while (!stop.stop_requested()) bench.reader.CompleteAll();
+  });
+  for (uint16_t expert = 0; expert < 6; ++expert) bench.Use(expert);
+  // The least recent, before and after what evicts.
+  const auto outcomes =
+      client.Transfer({bench.Key(0), bench.Key(6), bench.Key(1), bench.Key(7)}, kRamPool)
+          .get()
+          .value();
+  CHECK(std::holds_alternative<TransferId>(outcomes[1]));
+  CHECK(std::holds_alternative<TransferId>(outcomes[3]));
+  for (uint16_t expert = 0; expert < 2; ++expert) {
+    CHECK(std::holds_alternative<InPlace>(outcomes[expert * 2u]));
+    CHECK(std::holds_alternative<InPlace>(client.TransferOne(bench.Key(expert), kRamPool)));
+  }
+  CHECK(bench.Status().pools[0].classes[0].reserved <= 2);  // what is being read
+}
+
 TEST_CASE("Fills: one read serves a call, two sessions and a waiting Acquire", "[scheduling]") {
   Bench bench(8, Delivery::kManual);
   ResidencyClient one = bench.Open(1);
