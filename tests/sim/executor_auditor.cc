@@ -140,38 +140,48 @@ void ExecutorAuditor::CheckDropped(const LoadedModel& model) {
   }
 }
 
-void ExecutorAuditor::CheckAtRest(size_t pinned) {
+void ExecutorAuditor::CheckAtRest(const Held& held) {
   if (const auto left = machine_.stepped.UnderWay()) Report(fmt::format("at rest, {}", *left));
   const LoadedModel* const model = machine_.model();
   if (model == nullptr) return;
   size_t reserved = 0;
+  size_t reserved_in_vram = 0;
   for (size_t i = 0; i < model->ledgers.size(); ++i) {
     const ResidencyLedger& ram = *model->ledgers[i];
     const LedgerCounts counts = ram.counts();
     reserved += counts.reserved;
     if (counts.loading + counts.draining + counts.waiting_waves != 0 ||
-        counts.held != counts.reserved || counts.granted_waves != model->pinned[i]) {
+        counts.held != counts.reserved || counts.granted_waves != model->pinned[i] ||
+        model->kept_in_ram[i].kept != model->kept_in_ram[i].leased) {
       Report(
           fmt::format("at rest, RAM class {} has {} loading, {} draining, {} waves waiting and {} "
-                      "granted, {} reserved, {} held, {} pinned",
+                      "granted, {} reserved, {} held, {} pinned, {} kept, {} leased",
                       i, counts.loading, counts.draining, counts.waiting_waves,
-                      counts.granted_waves, counts.reserved, counts.held, model->pinned[i]));
+                      counts.granted_waves, counts.reserved, counts.held, model->pinned[i],
+                      model->kept_in_ram[i].kept, model->kept_in_ram[i].leased));
     }
-    if (counts.prefetched > counts.prefetch_used + counts.prefetch_wasted + counts.resident) {
+    const uint64_t ended =
+        counts.prefetch_used + counts.prefetch_wasted + counts.preheat_used + counts.preheat_wasted;
+    if (counts.prefetched + counts.preheated > ended + counts.resident) {
       Report("at rest, prefetches do not add up");
     }
     if (!model->vram) continue;
     const LedgerCounts there = model->vram->ledger(SizeClass{static_cast<uint8_t>(i)}).counts();
-    if (there.loading + there.draining + there.reserved + there.granted_waves +
-            there.waiting_waves !=
-        0) {
-      Report(fmt::format("at rest, VRAM class {} has {} loading, {} draining, {} reserved", i,
-                         there.loading, there.draining, there.reserved));
+    reserved_in_vram += there.reserved;
+    const KeptSlots& kept = model->kept_in_vram[i];
+    if (there.loading + there.draining + there.granted_waves + there.waiting_waves != 0 ||
+        kept.kept != kept.leased) {
+      Report(fmt::format("at rest, VRAM class {} has {} loading, {} draining, {} kept, {} leased",
+                         i, there.loading, there.draining, kept.kept, kept.leased));
     }
   }
-  if (reserved != pinned) {
-    Report(fmt::format("at rest, {} slots are reserved and {} experts pinned", reserved, pinned));
+  if (reserved != held.in_ram.size() || reserved_in_vram != held.in_vram.size()) {
+    Report(
+        fmt::format("at rest, {} slots are reserved in RAM and {} in VRAM; {} experts are "
+                    "pinned or leased in RAM and {} in VRAM",
+                    reserved, reserved_in_vram, held.in_ram.size(), held.in_vram.size()));
   }
+  if (!model->filling.empty()) Report("at rest, what was masked is being read");
   if (model->vram && model->vram->write_backs() + model->vram->leaving() != 0) {
     Report("at rest, write-backs are counted");
   }

@@ -21,8 +21,13 @@ class ExecutorAuditor {
   explicit ExecutorAuditor(SimMachine& machine) : machine_(machine) {}
 
   void Check();
-  // When all is quiet and `pinned` experts are pinned.
-  void CheckAtRest(size_t pinned);
+  // What is pinned or leased.
+  struct Held {
+    std::set<ExpertKey> in_ram;
+    std::set<ExpertKey> in_vram;
+  };
+  // When all is quiet.
+  void CheckAtRest(const Held& held);
   // When no session is left, nothing is expected.
   void CheckNothingExpected();
   // The slot's memory has gone back to the host or to the device.

@@ -44,6 +44,54 @@ std::string_view CanaryName(ExecutorCanary canary) {
       return "VRAM given back early";
     case ExecutorCanary::kPinForgotten:
       return "pin forgotten";
+    case ExecutorCanary::kMaskedPickUnnamed:
+      return "masked pick unnamed";
+    case ExecutorCanary::kMaskedTooMany:
+      return "too many picks masked";
+    case ExecutorCanary::kMaskedThoughExact:
+      return "masked though exact";
+    case ExecutorCanary::kLeaseOfOldGeneration:
+      return "lease of an old generation";
+    case ExecutorCanary::kLeaseForgotten:
+      return "lease forgotten";
+    case ExecutorCanary::kLeasedBytesChanged:
+      return "leased bytes changed";
+    case ExecutorCanary::kLeasesUnseenByLeases:
+      return "leases unseen by leases";
+    case ExecutorCanary::kLeasesUnseenByPins:
+      return "leases unseen by pins";
+    case ExecutorCanary::kLeasesUnseenByBudgets:
+      return "leases unseen by budgets";
+    case ExecutorCanary::kUnloadedWhileLeased:
+      return "unloaded while leased";
+    case ExecutorCanary::kQuotaIgnored:
+      return "quota ignored";
+    case ExecutorCanary::kSessionEndLost:
+      return "end of a session lost";
+    case ExecutorCanary::kCancelLost:
+      return "cancel lost";
+    case ExecutorCanary::kReleasedKeyMissed:
+      return "key of a release missed";
+    case ExecutorCanary::kKeptLeaseReleased:
+      return "kept lease released";
+    case ExecutorCanary::kEngineAnswerLost:
+      return "engine's answer lost";
+    case ExecutorCanary::kEngineAnsweredTwice:
+      return "engine answered twice";
+    case ExecutorCanary::kTransferEndLost:
+      return "end of a transfer lost";
+    case ExecutorCanary::kTransferEndToldTwice:
+      return "transfer told to end twice";
+    case ExecutorCanary::kFailedTransferToldAsLanded:
+      return "failed transfer told as landed";
+    case ExecutorCanary::kLandedTooEarly:
+      return "landed told too early";
+    case ExecutorCanary::kVictimLost:
+      return "victim not told";
+    case ExecutorCanary::kVictimToldTwice:
+      return "victim told twice";
+    case ExecutorCanary::kVictimToldLate:
+      return "victim told late";
   }
   return "?";
 }

@@ -19,8 +19,10 @@ ExecutorWorld::ExecutorWorld(SimModel& model, uint64_t seed, ExecutorCanary cana
       setup_(SimSetup::Draw(random_, model, canary)),
       machine_(model, setup_, random_, canary, trace),
       auditor_(machine_),
-      calls_(machine_, auditor_, random_, canary, trace),
+      calls_(machine_, auditor_, random_, canary, trace, setup_.misses),
       operator_(machine_, auditor_, random_, canary, trace),
+      engines_(SimStage{machine_, auditor_, random_, canary, trace}),
+      engine_share_(random_.Percent(25) ? 0 : random_.Between(10, 60)),
       may_lose_(random_.Percent(30)),
       may_stop_(random_.Percent(30)) {}
 
@@ -41,7 +43,9 @@ std::optional<std::string> ExecutorWorld::Run() {
 
 void ExecutorWorld::PlayOneEvent() {
   const uint32_t choice = random_.Below(100);
-  if (choice < 32) {
+  if (random_.Percent(engine_share_)) {
+    engines_.Act();
+  } else if (choice < 32) {
     calls_.Submit();
   } else if (choice < 35) {
     calls_.CancelOne();
@@ -65,18 +69,27 @@ void ExecutorWorld::PlayOneEvent() {
     MayLoseDevice();
   } else if (choice < 60) {
     MayStop();
-  } else if (choice < 62) {
+  } else if (choice < 61) {
+    engines_.CheckUnload();
+  } else if (choice < 63) {
     machine_.clock.Pass(std::chrono::microseconds(random_.Below(500)));
   } else {
     AdvanceSome();
   }
   Look();
   for (uint32_t turns = random_.Below(4); turns > 0; --turns) {
-    machine_.Turn();
-    Look();
+    Turn();
   }
   operator_.Continue();
   Look();
+}
+
+bool ExecutorWorld::Turn() {
+  engines_.BeginTurn();
+  const bool more = machine_.Turn();
+  Look();
+  engines_.EndTurn();
+  return more;
 }
 
 void ExecutorWorld::AdvanceSome() {
@@ -93,7 +106,7 @@ void ExecutorWorld::MayLoseDevice() {
 
 void ExecutorWorld::MayStop() {
   if (!may_stop_ || std::exchange(stopping_, true)) return;
-  calls_.Stopping();
+  machine_.stopping = true;
   operator_.Stopping();
   std::optional<TimePoint> deadline;
   if (random_.Percent(70)) {
@@ -107,15 +120,21 @@ void ExecutorWorld::Look() {
   ++steps_;
   auditor_.Check();
   operator_.CheckPins();
+  engines_.Look();
+}
+
+ExecutorAuditor::Held ExecutorWorld::Held() const {
+  ExecutorAuditor::Held held{engines_.Leased(kRamPool), engines_.Leased(kDevicePool)};
+  held.in_ram.insert(operator_.pinned().begin(), operator_.pinned().end());
+  return held;
 }
 
 void ExecutorWorld::RunUntilQuiet() {
   for (uint32_t step = 0; step < kMostSteps && !auditor_.breach(); ++step) {
-    const bool more = machine_.Turn();
-    Look();
+    const bool more = Turn();
     const bool changed = operator_.Continue();
     if (more || changed || machine_.stepped.HasMail()) continue;
-    if (machine_.Advance(random_) || calls_.HasWaiting()) continue;
+    if (machine_.Advance(random_) || calls_.HasWaiting() || engines_.WaitForTime()) continue;
     return;
   }
   auditor_.Report(fmt::format("it has not come to rest after {} steps", kMostSteps));
@@ -128,26 +147,45 @@ void ExecutorWorld::ComeToRest() {
   const bool removes_early = random_.Percent(30) && !stopping_;
   if (removes_early) {
     trace_.Say("the model is to be removed");
-    calls_.Stopping();
+    machine_.stopping = true;
     operator_.UnpinAll();  // a removal gives pins up
-    removal = machine_.stepped.AskForRemoval(kSimModel);
+    removal = BeginRemoval();
   }
   RunUntilQuiet();
   if (auditor_.breach()) return;
   calls_.CheckAllAnswered();
   if (!removes_early) {
-    auditor_.CheckAtRest(operator_.pinned());
+    auditor_.CheckAtRest(Held());
+    engines_.CheckAtRest();
     operator_.CheckAtRest(stopping_);
     operator_.UnpinAll();
     calls_.EndAllSessions();
+    engines_.EndAllSessions();
     RunUntilQuiet();
-    auditor_.CheckAtRest(0);
+    auditor_.CheckAtRest({});
     // A stop in time may leave what its calls did not come to name.
     if (!stopping_) auditor_.CheckNothingExpected();
-    removal = machine_.stepped.AskForRemoval(kSimModel);
+    removal = BeginRemoval();
     RunUntilQuiet();
   }
-  if (!auditor_.breach()) RemoveModel(std::move(removal));
+  if (!auditor_.breach() && removal.valid()) RemoveModel(std::move(removal));
+}
+
+SteppedExecutor::Removal ExecutorWorld::BeginRemoval() {
+  const bool leased = engines_.HasLeases();
+  const bool may_be = leased || engines_.HasWaitingAcquire();  // of which some keys are leased
+  Result<SteppedExecutor::Removal> removal = machine_.stepped.AskForRemoval(kSimModel);
+  if (removal.has_value() ? leased : !may_be) {
+    auditor_.Report(fmt::format("a removal is {} while {} are leased",
+                                removal.has_value() ? "granted" : "refused",
+                                leased ? "slots" : "none"));
+  }
+  if (!removal.has_value()) {
+    engines_.EndAllSessions();
+    Turn();
+    removal = machine_.stepped.AskForRemoval(kSimModel);
+  }
+  return removal.has_value() ? std::move(removal).value() : SteppedExecutor::Removal();
 }
 
 void ExecutorWorld::RemoveModel(SteppedExecutor::Removal removal) {
@@ -158,7 +196,7 @@ void ExecutorWorld::RemoveModel(SteppedExecutor::Removal removal) {
   if (model == nullptr || machine_.model() != nullptr) {
     return auditor_.Report("the model is not handed back");
   }
-  auditor_.CheckAtRest(0);
+  auditor_.CheckAtRest({});
   machine_.sim_model.ReturnArena(std::move(model->arena));
 }
 

@@ -8,6 +8,7 @@
 #include "tests/sim/executor_auditor.h"
 #include "tests/sim/executor_canaries.h"
 #include "tests/sim/sim_calls.h"
+#include "tests/sim/sim_engines.h"
 #include "tests/sim/sim_machine.h"
 #include "tests/sim/sim_operator.h"
 #include "tests/sim/sim_trace.h"
@@ -34,8 +35,13 @@ class ExecutorWorld {
   // Faults are over: everything must come to an end, and nothing be left.
   void ComeToRest();
   void RunUntilQuiet();
+  // One turn; false when nothing is left to do until something comes.
+  bool Turn();
+  // Asks for the model's removal, which leases stand against.
+  SteppedExecutor::Removal BeginRemoval();
   void RemoveModel(SteppedExecutor::Removal removal);
   void Look();
+  [[nodiscard]] ExecutorAuditor::Held Held() const;
 
   Random random_;
   SimTrace& trace_;
@@ -44,6 +50,8 @@ class ExecutorWorld {
   ExecutorAuditor auditor_;
   SimCalls calls_;
   SimOperator operator_;
+  SimEngines engines_;
+  const uint32_t engine_share_;  // of events, percent
   bool may_lose_ = false;
   bool may_stop_ = false;
   bool stopping_ = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 namespace moetier {
@@ -14,8 +15,13 @@ constexpr uint32_t kPieceRows = LayerBatch::kPieceRows;
 }  // namespace
 
 SimCalls::SimCalls(SimMachine& machine, ExecutorAuditor& auditor, Random& random,
-                   ExecutorCanary canary, SimTrace& trace)
-    : machine_(machine), auditor_(auditor), random_(random), canary_(canary), trace_(trace) {
+                   ExecutorCanary canary, SimTrace& trace, MissRule misses)
+    : machine_(machine),
+      auditor_(auditor),
+      random_(random),
+      canary_(canary),
+      trace_(trace),
+      misses_(misses) {
   const uint32_t sessions = random.Between(1, 4);
   while (sessions_.size() < sessions) sessions_.push_back(SessionId{++last_session_});
   favourite_ = machine.sim_model.geometry().layers.front().layer;
@@ -71,7 +77,8 @@ LayerCall SimCalls::Draw(std::vector<uint32_t>& rows) {
   call.session = sessions_[random_.Below(sessions_.size())];
   call.layer = DrawLayer();
   call.rows = DrawRows();
-  call.top_k = random_.Between(1, 4);
+  // A quarter of 4 picks or more may be masked.
+  call.top_k = misses_ == MissRule::kMask ? random_.Between(3, 8) : random_.Between(1, 4);
   for (uint32_t row = 0; row < call.rows; ++row) {
     rows.push_back(random_.Below(SimModel::kRows));
     const std::span<const float> values = machine_.sim_model.Row(rows.back());
@@ -105,7 +112,8 @@ void SimCalls::Submit() {
                     .rows = call.rows,
                     .top_k = call.top_k,
                     .experts = std::move(experts),
-                    .expected = machine_.sim_model.Expected(call, rows),
+                    .asked = call,
+                    .inputs = std::move(rows),
                     .deadline = call.deadline,
                     .control = call.control});
   LayerDone done = [this, index](Result<LayerOutput> result) {
@@ -124,7 +132,7 @@ void SimCalls::OnRefused(size_t call, const Error& why) {
   if (++calls_[call].answers > 1) auditor_.Report(fmt::format("call {} is refused late", call));
   const bool gone = why.reason == Reason::kDraining || why.reason == Reason::kUnknownModel;
   const bool closed = why.reason == Reason::kCancelled && calls_[call].may_be_cancelled;
-  if (why.reason == Reason::kQuota || closed || (gone && stopping_)) return;
+  if (why.reason == Reason::kQuota || closed || (gone && machine_.stopping)) return;
   auditor_.Report(fmt::format("a call is refused: {}", why.message));
 }
 
@@ -205,7 +213,7 @@ bool SimCalls::IsExplained(const Call& call, const Error& error) const {
     case ErrorCode::kDeadlineExceeded:
       return call.deadline && *call.deadline <= machine_.clock.at();
     case ErrorCode::kUnavailable:
-      return stopping_;
+      return machine_.stopping;
     default:
       return std::ranges::any_of(call.experts, [&](uint16_t expert) {
         return machine_.drive().Spoilt({kSimModel, call.layer, ExpertIndex{expert}});
@@ -213,20 +221,64 @@ bool SimCalls::IsExplained(const Call& call, const Error& error) const {
   }
 }
 
-void SimCalls::CheckOutput(size_t index, const LayerOutput& output) {
+void SimCalls::CheckOutput(size_t index, const LayerOutput& given) {
   const Call& call = calls_[index];
-  const bool same = output.output.size() == call.expected.size() &&
-                    std::memcmp(output.output.data(), call.expected.data(),
-                                call.expected.size() * sizeof(float)) == 0;
+  LayerOutput output = given;
+  Spoil(index, output);
+  CheckMasked(index, output.masked);
+  LayerCall summed = call.asked;
+  std::set<uint16_t> masked;
+  for (const MaskedPick& each : output.masked) {
+    const size_t pick = size_t{each.row} * call.top_k + each.pick;
+    summed.weights[pick] = 0;
+    masked.insert(summed.experts[pick]);
+  }
+  const std::vector<float> expected = machine_.sim_model.Expected(summed, call.inputs);
+  const bool same =
+      output.output.size() == expected.size() &&
+      std::memcmp(output.output.data(), expected.data(), expected.size() * sizeof(float)) == 0;
   if (!same) auditor_.Report(fmt::format("call {} is answered with other bits", index));
   if (call.rows > kPieceRows) return;  // its pieces are counted each
   uint32_t computed = 0;
   for (const LaneCount& lane : output.lanes) computed += lane.experts;
   const uint32_t stood = output.hits + output.in_flight + output.misses;
-  if (stood == call.experts.size() && computed == stood) return;
-  auditor_.Report(
-      fmt::format("call {} of {} experts: {} hits, {} in flight, {} misses, {} computed", index,
-                  call.experts.size(), output.hits, output.in_flight, output.misses, computed));
+  if (stood + masked.size() == call.experts.size() && computed == stood) return;
+  auditor_.Report(fmt::format(
+      "call {} of {} experts: {} hits, {} in flight, {} misses, {} computed, {} masked", index,
+      call.experts.size(), output.hits, output.in_flight, output.misses, computed, masked.size()));
+}
+
+// At most a quarter of a row's picks, of decodes alone, and each is named once.
+void SimCalls::CheckMasked(size_t index, const std::vector<MaskedPick>& masked) {
+  const Call& call = calls_[index];
+  if (masked.empty()) return;
+  trace_.Say("call {} leaves {} picks out", index, masked.size());
+  std::vector<uint32_t> by_row(call.rows);
+  std::set<std::pair<uint32_t, uint32_t>> named;
+  bool right = misses_ == MissRule::kMask && call.rows <= LayerBatch::kDecodeRows;
+  for (const MaskedPick& each : masked) {
+    right = right && each.row < call.rows && each.pick < call.top_k &&
+            named.emplace(each.row, each.pick).second &&
+            ++by_row[each.row] <= call.top_k / LayerBatch::kMaskedShare;
+  }
+  if (right) return;
+  auditor_.Report(fmt::format("call {} of {} rows and {} picks each leaves {} picks out", index,
+                              call.rows, call.top_k, masked.size()));
+}
+
+// The faults of canaries in what is masked.
+void SimCalls::Spoil(size_t index, LayerOutput& output) {
+  const Call& call = calls_[index];
+  if (output.masked.empty()) return;
+  if (canary_ == ExecutorCanary::kMaskedPickUnnamed) output.masked.pop_back();
+  if (canary_ != ExecutorCanary::kMaskedTooMany) return;
+  output.masked.clear();
+  LayerCall summed = call.asked;
+  for (uint32_t pick = 0; pick <= call.top_k / LayerBatch::kMaskedShare; ++pick) {
+    output.masked.push_back({.row = 0, .pick = pick});
+    summed.weights[pick] = 0;
+  }
+  output.output = machine_.sim_model.Expected(summed, call.inputs);
 }
 
 void SimCalls::CheckAllAnswered() {

@@ -21,15 +21,13 @@ namespace moetier {
 class SimCalls {
  public:
   SimCalls(SimMachine& machine, ExecutorAuditor& auditor, Random& random, ExecutorCanary canary,
-           SimTrace& trace);
+           SimTrace& trace, MissRule misses);
 
   void Submit();
   void CancelOne();
   void EndSession();
   void Hint();
   void Guess();
-  // The executor stops, or the model is being removed: calls may be refused, and end, for that.
-  void Stopping() { stopping_ = true; }
   void EndAllSessions();
   // Calls that the executor has not looked for yet.
   [[nodiscard]] bool HasWaiting() { return source_.Ready(); }
@@ -43,7 +41,8 @@ class SimCalls {
     uint32_t rows = 0;
     uint32_t top_k = 0;
     std::vector<uint16_t> experts;  // distinct
-    std::vector<float> expected;
+    LayerCall asked;                // its picks
+    std::vector<uint32_t> inputs;   // by row: which of the model's
     std::optional<TimePoint> deadline;
     std::shared_ptr<CallControl> control;
     bool may_be_cancelled = false;
@@ -59,6 +58,8 @@ class SimCalls {
   void OnAnswer(size_t call, Result<LayerOutput> result);
   void Take(size_t call, const Result<LayerOutput>& result);
   void CheckOutput(size_t index, const LayerOutput& output);
+  void CheckMasked(size_t index, const std::vector<MaskedPick>& masked);
+  void Spoil(size_t index, LayerOutput& output);
   [[nodiscard]] bool IsExplained(const Call& call, const Error& error) const;
 
   SimMachine& machine_;
@@ -66,11 +67,11 @@ class SimCalls {
   Random& random_;
   const ExecutorCanary canary_;
   SimTrace& trace_;
+  const MissRule misses_;
   std::vector<Call> calls_;
   std::vector<SessionId> sessions_;
   uint64_t last_session_ = 0;
   LayerIndex favourite_{};  // many calls at once wait for one layer
-  bool stopping_ = false;
   SimSource source_;
   // An answer that a canary keeps back to give it to another call.
   struct KeptAnswer {

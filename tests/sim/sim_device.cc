@@ -157,7 +157,9 @@ bool SimDevice::AdvanceCopies(Random& random) {
   if (copies_.empty()) return false;
   const QueuedCopy queued = copies_.front();
   copies_.pop_front();
+  ++copies_ended_;
   const DeviceOutcome outcome = End(queued, random);
+  has_failed_ |= outcome == DeviceOutcome::kFailed;
   trace_.Say("device: copy {} ends as {}", Raw(queued.id), static_cast<int>(outcome));
   if (canary_ == ExecutorCanary::kCopyEndLost && random.Percent(10)) return true;
   listener_->OnCopy({.id = queued.id, .outcome = outcome});

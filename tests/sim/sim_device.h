@@ -46,6 +46,12 @@ class SimDevice final : public Device {
   // Loss that the listener does not know of yet.
   [[nodiscard]] bool HasNews() const { return lost_ && !told_; }
 
+  // Of all copies, in their order.
+  [[nodiscard]] uint64_t copies_taken() const { return copies_ended_ + copies_.size(); }
+  [[nodiscard]] uint64_t copies_ended() const { return copies_ended_; }
+  // A copy has failed, once at least.
+  [[nodiscard]] bool HasFailed() const { return has_failed_; }
+
   // A slot's bytes, and whether a copy is under way from or to it.
   [[nodiscard]] std::span<std::byte> Memory(DeviceAddress address, size_t bytes);
   [[nodiscard]] bool IsCopying(DeviceAddress address) const;
@@ -105,6 +111,8 @@ class SimDevice final : public Device {
   std::deque<QueuedCopy> copies_;
   std::deque<QueuedRun> runs_;
   std::vector<LateBytes> late_;
+  uint64_t copies_ended_ = 0;
+  bool has_failed_ = false;
   bool lost_ = false;
   bool told_ = false;
   kernels::ActivationRows h_;

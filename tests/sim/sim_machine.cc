@@ -63,6 +63,7 @@ SimSetup SimSetup::Draw(Random& random, const SimModel& model, ExecutorCanary ca
   setup.model.vram_admission =
       random.Percent(70) ? VramAdmission::kAlways : VramAdmission::kSecondTouch;
   if (random.Percent(75)) setup.device = DrawDevice(random);
+  if (random.Percent(30)) setup.misses = MissRule::kMask;
   setup.drive_faults = {.error = DrawPercent(random, 20),
                         .short_read = DrawPercent(random, 20),
                         .corrupt = DrawPercent(random, 20),
@@ -113,6 +114,7 @@ std::unique_ptr<LoadedModel> SimMachine::Load(const SimSetup& setup) {
                                                                   : SimModel::Checks::kHonest);
   loaded->files = {FileId{0}};
   loaded->heat = std::make_unique<HeatBook>(geometry);
+  loaded->misses = canary_ == ExecutorCanary::kMaskedThoughExact ? MissRule::kMask : setup.misses;
   loaded->landing_check = setup.model.landing_check;
   loaded->arena = sim_model.TakeArena();
   loaded->pinned.assign(setup.slots.size(), 0);
@@ -167,6 +169,12 @@ bool SimMachine::Advance(Random& random) {
     }
   }
   return false;
+}
+
+bool SimMachine::IsLossKnown() {
+  bool known = false;
+  executor.Inspect([&](const LayerExecutor::View& view) { known = view.device_lost.has_value(); });
+  return known;
 }
 
 LoadedModel* SimMachine::model() {

@@ -46,6 +46,7 @@ struct SimSetup {
   std::vector<uint32_t> slots;  // in RAM, by size class
   SimModel::Landing landing = SimModel::Landing::kDirect;
   ModelOptions model;
+  MissRule misses = MissRule::kStall;
   std::optional<DeviceDescription> device;
   SimDrive::Faults drive_faults;
   SimDevice::Faults device_faults;
@@ -72,10 +73,15 @@ class SimMachine final : private LoadListener {
   // What a load ended with though nothing was spoilt, if any did.
   [[nodiscard]] const std::optional<std::string>& breach() const { return breach_; }
   [[nodiscard]] SimDrive& drive() { return drive_; }
+  // Whether the executor has been told that the device is lost.
+  [[nodiscard]] bool IsLossKnown();
   [[nodiscard]] SimDevice* device() { return device_ ? &*device_ : nullptr; }
 
   SimModel& sim_model;
   SimClock clock;
+  // The executor stops, or the model is being removed: what is asked may be refused, and end, for
+  // that.
+  bool stopping = false;
 
  private:
   void OnLoad(LoadDone done) override;

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "tests/sim/kept_unseen.h"
+
 namespace moetier {
 
 std::vector<ExpertKey> SimOperator::DrawKeys(uint32_t most) {
@@ -22,15 +24,45 @@ void SimOperator::Pin() {
 }
 
 void SimOperator::AskFor(const std::vector<ExpertKey>& keys) {
-  SteppedExecutor::Pins asked = machine_.stepped.AskForPins(keys);
+  SteppedExecutor::Pins asked;
+  {
+    const KeptUnseen unseen(machine_.model(), canary_ == ExecutorCanary::kLeasesUnseenByPins);
+    asked = machine_.stepped.AskForPins(keys);
+  }
   trace_.Say("pin {} and {} more: {}", ToString(keys.front()), keys.size() - 1,
              asked.taken.has_value() ? "asked for" : asked.taken.error().message);
   const bool no_room = !asked.taken.has_value() && asked.taken.error().reason == Reason::kNoRoom;
-  if (!asked.taken.has_value() && !no_room && !stopping_) {
+  if (!asked.taken.has_value() && !(no_room && LackRoom(keys)) && !stopping_) {
     auditor_.Report(fmt::format("a pin is refused: {}", asked.taken.error().message));
   }
   unpinned_.clear();
   asked_ = std::move(asked);
+}
+
+// Whether the keys, of one size class, may be more than can be pinned; some may be pinned already.
+bool SimOperator::LackRoom(const std::vector<ExpertKey>& keys) {
+  const LoadedModel& model = *machine_.model();
+  for (uint8_t i = 0; i < model.ledgers.size(); ++i) {
+    const auto wanted = std::ranges::count_if(keys, [&](const ExpertKey& key) {
+      return machine_.sim_model.ClassOf(key) == SizeClass{i};
+    });
+    const uint32_t taken = model.pinned[i] + model.kept_in_ram[i].kept + model.SlotsForCalls();
+    if (wanted > 0 && static_cast<uint32_t>(wanted) + taken > model.ledgers[i]->slot_count()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool SimOperator::IsTooSmall(const Budget& budget) {
+  const LoadedModel& model = *machine_.model();
+  const bool in_ram = budget.of.pool == kRamPool;
+  for (size_t i = 0; i < budget.slots.size(); ++i) {
+    const uint32_t held = model.KeptIn(budget.of.pool)[i].kept + (in_ram ? model.pinned[i] : 0);
+    const uint32_t for_calls = in_ram ? model.SlotsForCalls() : 0;
+    if (held > 0 && held + for_calls > budget.slots[i]) return true;
+  }
+  return false;
 }
 
 void SimOperator::Unpin() {
@@ -96,20 +128,10 @@ void SimOperator::ChangeBudget() {
   for (const SizeClassGeometry& each : machine_.sim_model.geometry().size_classes) {
     budget.slots.push_back(random_.Between(1, each.records));
   }
-  Status set = TakeMissing(budget);
-  if (set.has_value()) {
-    set = machine_.executor.LimitSlots(budget.of, budget.slots);
-    if (!set.has_value()) {
-      for (const SlotRun& run : budget.taken) GiveBack(budget.of, run.size_class, run.first);
-    }
-  }
+  const Status set = SetBudget(budget);
   trace_.Say("a budget of {} slots in pool {}: {}", fmt::join(budget.slots, " and "),
              Raw(budget.of.pool), set.has_value() ? "taken" : set.error().message);
-  if (!set.has_value()) {
-    const bool lost = set.error().code == ErrorCode::kUnavailable && machine_.device()->lost();
-    if (set.error().reason != Reason::kNoRoom && !lost) auditor_.Report(set.error().message);
-    return;
-  }
+  if (!set.has_value()) return;
   budget_ = std::move(budget);
   GiveBackEarly(*budget_);
 }
@@ -146,6 +168,17 @@ bool SimOperator::ContinueBudget() {
 void SimOperator::GiveBack(const ModelPool& of, SizeClass size_class, SlotIndex slot) {
   auditor_.GivenBack(of.pool, size_class, slot);
   if (of.pool == kDevicePool) machine_.model()->vram->memory().GiveBack(size_class, slot);
+}
+
+Status SimOperator::SetBudget(Budget& budget) {
+  RETURN_IF_ERROR(TakeMissing(budget));  // the device's refusal
+  const KeptUnseen unseen(machine_.model(), canary_ == ExecutorCanary::kLeasesUnseenByBudgets);
+  Status limited = machine_.executor.LimitSlots(budget.of, budget.slots);
+  if (limited.has_value()) return limited;
+  for (const SlotRun& run : budget.taken) GiveBack(budget.of, run.size_class, run.first);
+  const bool no_room = limited.error().reason == Reason::kNoRoom && IsTooSmall(budget);
+  if (!no_room) auditor_.Report(limited.error().message);
+  return limited;
 }
 
 // Memory for the slots that are missing, each a run of its own; all of it or nothing.

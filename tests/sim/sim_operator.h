@@ -35,7 +35,7 @@ class SimOperator {
   void CheckPins();
   // When nothing is under way any more; `stopping`: the executor was told to.
   void CheckAtRest(bool stopping);
-  [[nodiscard]] size_t pinned() const { return pinned_.size(); }
+  [[nodiscard]] const std::set<ExpertKey>& pinned() const { return pinned_; }
   void Stopping() { stopping_ = true; }
 
  private:
@@ -47,8 +47,11 @@ class SimOperator {
 
   std::vector<ExpertKey> DrawKeys(uint32_t most);
   void AskFor(const std::vector<ExpertKey>& keys);
+  [[nodiscard]] bool LackRoom(const std::vector<ExpertKey>& keys);
+  [[nodiscard]] bool IsTooSmall(const Budget& budget);
   bool ConcludePins();
   bool ContinueBudget();
+  [[nodiscard]] Status SetBudget(Budget& budget);
   [[nodiscard]] Status TakeMissing(Budget& budget);
   void GiveBack(const ModelPool& of, SizeClass size_class, SlotIndex slot);
   void GiveBackEarly(const Budget& budget);

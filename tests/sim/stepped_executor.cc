@@ -31,6 +31,7 @@ std::optional<std::string> SteppedExecutor::UnderWay() const {
       {"write-backs to ask for", e.write_back_ ? 1u : 0u},
       {"batches with work for the device", e.device_changed_.size()},
       {"failed pins", e.failed_pins_.size()},
+      {"notes for the desk", e.desk_.HasWork() ? 1u : 0u},
       {"guesses to drop", e.no_longer_expected_.size()},
   };
   for (const auto& [what, count] : counts) {

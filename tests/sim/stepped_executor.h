@@ -1,10 +1,12 @@
 #ifndef MOETIER_TESTS_SIM_STEPPED_EXECUTOR_H_
 #define MOETIER_TESTS_SIM_STEPPED_EXECUTOR_H_
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/scheduling/layer_executor.h"
@@ -29,7 +31,17 @@ class SteppedExecutor {
   Pins AskForPins(const std::vector<ExpertKey>& keys) { return executor_.AskForPins(keys); }
   static bool HaveEnded(const Pins& pins);
   Result<uint32_t> Conclude(Pins pins) { return executor_.AwaitPins(std::move(pins)); }
-  Removal AskForRemoval(ModelId model) { return executor_.AskForRemoval(model).value(); }
+  Result<Removal> AskForRemoval(ModelId model) { return executor_.AskForRemoval(model); }
+  // As LayerExecutor::AtDesk: in the next turn, in order with all else that is sent.
+  void AtDesk(std::function<void(ResidencyDesk&)> call) {
+    executor_.mailbox_.Send(
+        LayerExecutor::Control{[this, call = std::move(call)] { call(executor_.desk_); }});
+  }
+  // A canary's fault: a lease in RAM is not held any more.
+  void ForgetLease(SizeClass size_class, const ExpertKey& key) {
+    executor_.Step(*executor_.models_.at(key.model), size_class,
+                   UnholdKey{.key = key, .tenure = Tenure::kHeld});
+  }
   // What a router's thread would send.
   void Guess(LayerGuesses guesses) {
     executor_.mailbox_.Send(LayerExecutor::Guessed{std::move(guesses)});
