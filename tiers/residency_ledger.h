@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "tiers/eviction_policy.h"
+#include "tiers/ledger_counts.h"
 
 namespace moetier {
 
@@ -202,44 +203,6 @@ enum class SlotState : uint8_t { kAbsent, kLoading, kResident, kEvicting, kDrain
 // Which slots retire: free ones, then the policy's victims; or, free or not, those of the highest
 // numbers, so that memory that is had in large pieces is given up so.
 enum class Retiring : uint8_t { kVictims, kHighest };
-
-// Gauges are of this moment, counters count from creation.
-struct LedgerCounts {
-  // Slots: free + loading + resident + draining + retired = place_count.
-  uint32_t free = 0;
-  uint32_t loading = 0;
-  uint32_t resident = 0;
-  uint32_t draining = 0;
-  uint32_t retired = 0;
-  uint32_t reserved = 0;     // of those resident or loading: held by any wave
-  uint32_t held = 0;         // of those reserved: by waves of Tenure::kHeld or leases
-  uint32_t prefetching = 0;  // of those loading: no wave has joined yet
-  uint32_t preheating = 0;   // of those prefetching: preheats
-  uint32_t waiting_waves = 0;
-  uint32_t granted_waves = 0;  // not yet released
-  uint32_t quarantined = 0;    // keys
-  // Per (wave of Tenure::kCall, key), as it stood at the grant.
-  uint64_t hits = 0;
-  uint64_t in_flight = 0;  // late: the read was under way for another wave
-  uint64_t misses = 0;
-  uint64_t failed = 0;  // quarantined already
-  uint64_t evictions = 0;
-  uint64_t dropped = 0;  // given up by DropKey
-  uint64_t cancelled_reads = 0;
-  uint64_t restarted_reads = 0;  // ended as cancelled though nobody had cancelled them
-  uint64_t kept_reads = 0;       // landed after their cancel and were kept
-  uint64_t refused_tickets = 0;  // stale or unknown completions
-  // Prefetches started = used + wasted + those loading or resident that no wave has named yet.
-  uint64_t prefetched = 0;
-  uint64_t prefetch_used = 0;     // named by a granted wave
-  uint64_t prefetch_late = 0;     // of these, while still loading
-  uint64_t prefetch_wasted = 0;   // evicted, cancelled or failed before that
-  uint64_t prefetch_refused = 0;  // not started for want of room
-  // Likewise of preheats, which are none of those above.
-  uint64_t preheated = 0;
-  uint64_t preheat_used = 0;
-  uint64_t preheat_wasted = 0;
-};
 
 // The sole truth about one (model, pool, size class): which expert is in which slot, in what state,
 // reserved by how many waves. A pure state machine: no thread, clock or I/O; the same events give
