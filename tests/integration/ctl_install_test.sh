@@ -67,6 +67,9 @@ for line in Type=notify WatchdogSec=30 RuntimeDirectory=moetierd RuntimeDirector
   StateDirectory=moetierd LimitMEMLOCK=infinity Group=moetier; do
   check "the unit says $line" grep -qx "$line" "$unit"
 done
+# Each of them denies /dev/nvidia*; ProtectClock does before systemd 253.
+check "the unit lets the daemon see GPUs" exits 1 \
+  grep -E '^(PrivateDevices=yes|ProtectClock=yes|DevicePolicy=|DeviceAllow=)' "$unit" "$user_unit"
 check "the unit starts the installed program" grep -q "^ExecStart=/usr/bin/moetierd " "$unit"
 check "the user's unit too" grep -q "exec /usr/bin/moetierd " "$user_unit"
 check "the user's daemon keeps its state where moetierctl looks" exits 1 grep "^StateDirectory=" \
