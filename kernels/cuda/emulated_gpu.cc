@@ -14,6 +14,7 @@ namespace moetier::kernels::cuda {
 namespace {
 
 constexpr std::align_val_t kBlockAlignment{256};
+constexpr int kNewByte = 0xA7;  // of memory that nobody has written
 
 simt::Stream& StreamOf(StreamHandle stream) { return *static_cast<simt::Stream*>(stream); }
 simt::Event& EventOf(EventHandle event) { return *static_cast<simt::Event*>(event); }
@@ -27,20 +28,40 @@ Error OutOfMemory(std::string message) {
   return {ErrorCode::kExhausted, Reason::kNoRoom, std::move(message)};
 }
 
+Error Refused(std::string message) {
+  return {ErrorCode::kUnavailable, Reason::kIo, std::move(message)};
+}
+
+// The range that holds the byte, or the end.
+template <typename Ranges>
+auto RangeOf(const Ranges& ranges, const std::byte* at) {
+  const auto next = ranges.upper_bound(at);
+  if (next == ranges.begin()) return ranges.end();
+  const auto before = std::prev(next);
+  return at < before->first + before->second ? before : ranges.end();
+}
+
 }  // namespace
 
 EmulatedGpu::EmulatedGpu(Options options) : options_(std::move(options)), device_(options_.grid) {}
 
 EmulatedGpu::~EmulatedGpu() {
   MutexLock lock(mu_);
-  MOE_CHECK(taken_ == 0 && shown_.empty(), "{} bytes of {} are in use, {} pieces of the host shown",
-            taken_, options_.info.name, shown_.size());
+  MOE_CHECK(taken_ == 0 && (shown_.empty() || failed_),
+            "{} bytes of {} are in use, {} pieces of the host shown", taken_, options_.info.name,
+            shown_.size());
 }
 
 // Memory
 // ------------------------------------------------------------------------------------------------
 
+Status EmulatedGpu::CheckAlive() const {
+  if (!failed_) return Ok{};
+  return Refused(fmt::format("{} fails after {} waits", options_.info.name, options_.fails_after));
+}
+
 Status EmulatedGpu::Take(size_t bytes) {
+  RETURN_IF_ERROR(CheckAlive());
   const size_t all = options_.info.memory.count();
   if (bytes > all - taken_) {
     return OutOfMemory(fmt::format("{} has {} of {} left, {} are wanted", options_.info.name,
@@ -53,25 +74,41 @@ Status EmulatedGpu::Take(size_t bytes) {
 
 Result<Bytes> EmulatedGpu::FreeMemory() {
   MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckAlive());
   return options_.info.memory - Bytes(taken_);
 }
 
 Result<std::byte*> EmulatedGpu::Reserve(size_t bytes) {
+  MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckAlive());
   void* const begin =
       mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (begin == MAP_FAILED) {
     return OutOfMemory(
         fmt::format("no addresses for {}: {}", FormatSize(Bytes(bytes)), std::strerror(errno)));
   }
+  reserved_[static_cast<std::byte*>(begin)] = bytes;
   return static_cast<std::byte*>(begin);
 }
 
-void EmulatedGpu::Unreserve(std::byte* begin, size_t bytes) { munmap(begin, bytes); }
+void EmulatedGpu::Unreserve(std::byte* begin, size_t bytes) {
+  MutexLock lock(mu_);
+  const auto mapped = mapped_.lower_bound(begin);
+  MOE_CHECK(reserved_.erase(begin) == 1 && (mapped == mapped_.end() || *mapped >= begin + bytes),
+            "addresses that were not reserved, or have memory, are given back");
+  munmap(begin, bytes);
+}
 
 Status EmulatedGpu::Map(std::byte* begin, size_t bytes) {
   MutexLock lock(mu_);
   RETURN_IF_ERROR(Take(bytes));
-  if (mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0) return Ok{};
+  if (mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0) {
+    std::memset(begin, kNewByte, bytes);
+    for (size_t at = 0; at < bytes; at += granule()) {
+      MOE_CHECK(mapped_.insert(begin + at).second, "a granule is mapped twice");
+    }
+    return Ok{};
+  }
   taken_ -= bytes;
   return OutOfMemory(
       fmt::format("{} cannot be mapped: {}", FormatSize(Bytes(bytes)), std::strerror(errno)));
@@ -79,6 +116,9 @@ Status EmulatedGpu::Map(std::byte* begin, size_t bytes) {
 
 void EmulatedGpu::Unmap(std::byte* begin, size_t bytes) {
   MutexLock lock(mu_);
+  for (size_t at = 0; at < bytes; at += granule()) {
+    MOE_CHECK(mapped_.erase(begin + at) == 1, "a granule is unmapped that has no memory");
+  }
   MOE_CHECK(madvise(begin, bytes, MADV_DONTNEED) == 0 && mprotect(begin, bytes, PROT_NONE) == 0,
             "memory of {} bytes cannot be unmapped: {}", bytes, std::strerror(errno));
   taken_ -= bytes;
@@ -88,6 +128,7 @@ Result<std::byte*> EmulatedGpu::Allocate(size_t bytes) {
   MutexLock lock(mu_);
   RETURN_IF_ERROR(Take(bytes));
   std::byte* const block = NewBlock(bytes);
+  std::memset(block, kNewByte, bytes);
   blocks_[block] = bytes;
   return block;
 }
@@ -103,18 +144,22 @@ void EmulatedGpu::Free(std::byte* block) {
 
 Result<std::byte*> EmulatedGpu::AllocateHost(size_t bytes) {
   MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckAlive());
   std::byte* const block = NewBlock(bytes);
+  std::memset(block, kNewByte, bytes);
   shown_[block] = bytes;
   return block;
 }
 
 void EmulatedGpu::FreeHost(std::byte* block) {
-  HideHost({block, 1});
+  MutexLock lock(mu_);
+  MOE_CHECK(shown_.erase(block) == 1, "a block of the host that was not allocated is freed");
   DeleteBlock(block);
 }
 
 Status EmulatedGpu::ShowHost(std::span<std::byte> memory) {
   MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckAlive());
   const bool fresh = shown_.emplace(memory.data(), memory.size()).second;
   MOE_CHECK(fresh, "host memory is shown to the GPU twice");
   return Ok{};
@@ -122,16 +167,14 @@ Status EmulatedGpu::ShowHost(std::span<std::byte> memory) {
 
 void EmulatedGpu::HideHost(std::span<std::byte> memory) {
   MutexLock lock(mu_);
+  if (failed_) return;
   MOE_CHECK(shown_.erase(memory.data()) == 1, "host memory is hidden that was not shown");
 }
 
 Result<const std::byte*> EmulatedGpu::AddressOf(const std::byte* host) {
   MutexLock lock(mu_);
-  const auto next = shown_.upper_bound(host);
-  if (next != shown_.begin()) {
-    const auto& [begin, bytes] = *std::prev(next);
-    if (host < begin + bytes) return host;
-  }
+  RETURN_IF_ERROR(CheckAlive());
+  if (RangeOf(shown_, host) != shown_.end()) return host;
   return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
                fmt::format("host memory that {} was not shown", options_.info.name)};
 }
@@ -144,12 +187,45 @@ Result<EventHandle> EmulatedGpu::NewEvent(HostWait /*wait*/) {
   return EventHandle{&device_.NewEvent()};
 }
 
+// Of one block, of mapped memory, of one piece that was shown, or of the host's other memory.
+Status EmulatedGpu::CheckCopied(const std::byte* begin, size_t bytes) const {
+  const auto cannot = [&](const char* what) {
+    return Refused(fmt::format("{}: {} bytes of a copy {}", options_.info.name, bytes, what));
+  };
+  if (const auto found = RangeOf(reserved_, begin); found != reserved_.end()) {
+    const auto into = static_cast<size_t>(begin - found->first);
+    for (size_t at = AlignDown(into, granule()); at < into + bytes; at += granule()) {
+      if (!mapped_.contains(found->first + at)) return cannot("have no memory");
+    }
+    return Ok{};
+  }
+  for (const Ranges* ranges : {&blocks_, &shown_}) {
+    const auto found = RangeOf(*ranges, begin);
+    if (found == ranges->end()) continue;
+    if (begin + bytes <= found->first + found->second) return Ok{};
+    return cannot("go beyond a block, or beyond what was shown at once");
+  }
+  const auto next = shown_.upper_bound(begin);
+  if (next != shown_.end() && next->first < begin + bytes) return cannot("were shown in part");
+  return Ok{};
+}
+
 Status EmulatedGpu::Copy(void* to, const void* from, size_t bytes, StreamHandle stream) {
+  {
+    MutexLock lock(mu_);
+    RETURN_IF_ERROR(CheckAlive());
+    RETURN_IF_ERROR(CheckCopied(static_cast<const std::byte*>(to), bytes));
+    RETURN_IF_ERROR(CheckCopied(static_cast<const std::byte*>(from), bytes));
+  }
   device_.Copy(to, from, bytes, StreamOf(stream));
   return Ok{};
 }
 
 Status EmulatedGpu::Record(EventHandle event, StreamHandle stream) {
+  {
+    MutexLock lock(mu_);
+    RETURN_IF_ERROR(CheckAlive());
+  }
   device_.Record(EventOf(event), StreamOf(stream));
   return Ok{};
 }
@@ -157,19 +233,15 @@ Status EmulatedGpu::Record(EventHandle event, StreamHandle stream) {
 Status EmulatedGpu::Wait(EventHandle event) {
   {
     MutexLock lock(mu_);
-    if (options_.fails_after > 0 && ++waits_ > options_.fails_after) {
-      return Error{
-          ErrorCode::kUnavailable, Reason::kIo,
-          fmt::format("{} fails after {} waits", options_.info.name, options_.fails_after)};
-    }
+    failed_ = options_.fails_after > 0 && ++waits_ > options_.fails_after;
+    RETURN_IF_ERROR(CheckAlive());
   }
   return device_.Synchronise(EventOf(event));
 }
 
 Status EmulatedGpu::CheckLaunch(int code) const {
   if (code == 0) return Ok{};
-  return Error{ErrorCode::kUnavailable, Reason::kIo,
-               fmt::format("a launch on {} was refused with {}", options_.info.name, code)};
+  return Refused(fmt::format("a launch on {} was refused with {}", options_.info.name, code));
 }
 
 }  // namespace moetier::kernels::cuda

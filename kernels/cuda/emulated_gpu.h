@@ -11,8 +11,10 @@
 namespace moetier::kernels::cuda {
 
 // A GPU over the emulator: its memory is the host's, and its work is done when somebody waits, on
-// the thread that waits. Addresses without memory cannot be touched, and host memory that was not
-// shown has no address for kernels.
+// the thread that waits. Addresses without memory cannot be touched, memory that is new holds no
+// zeros, and host memory that was not shown has no address for kernels. As on CUDA, a copy is
+// refused that leaves a block, mapped memory or what was shown at once, and a GPU that has failed
+// refuses everything: what was shown to it stays so.
 class EmulatedGpu : public Gpu {
  public:
   struct Options {
@@ -25,8 +27,8 @@ class EmulatedGpu : public Gpu {
 
   [[nodiscard]] const GpuInfo& info() const override { return options_.info; }
   Result<Bytes> FreeMemory() override EXCLUDES(mu_);
-  Result<std::byte*> Reserve(size_t bytes) override;
-  void Unreserve(std::byte* begin, size_t bytes) override;
+  Result<std::byte*> Reserve(size_t bytes) override EXCLUDES(mu_);
+  void Unreserve(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   Status Map(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   void Unmap(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   [[nodiscard]] size_t granule() const override { return size_t{64} << 10; }
@@ -39,21 +41,27 @@ class EmulatedGpu : public Gpu {
   Result<const std::byte*> AddressOf(const std::byte* host) override EXCLUDES(mu_);
   Result<StreamHandle> NewStream() override;
   Result<EventHandle> NewEvent(HostWait wait) override;
-  Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override;
-  Status Record(EventHandle event, StreamHandle stream) override;
+  Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override EXCLUDES(mu_);
+  Status Record(EventHandle event, StreamHandle stream) override EXCLUDES(mu_);
   Status Wait(EventHandle event) override EXCLUDES(mu_);
   [[nodiscard]] Status CheckLaunch(int code) const override;
 
  private:
+  using Ranges = std::map<const std::byte*, size_t>;  // bytes by where they begin
   Status Take(size_t bytes) REQUIRES(mu_);
+  [[nodiscard]] Status CheckAlive() const REQUIRES(mu_);
+  [[nodiscard]] Status CheckCopied(const std::byte* begin, size_t bytes) const REQUIRES(mu_);
 
   const Options options_;
   simt::Device device_;
   Mutex mu_;
-  size_t taken_ GUARDED_BY(mu_) = 0;                          // of the GPU's memory
-  std::map<std::byte*, size_t> blocks_ GUARDED_BY(mu_);       // of Allocate
-  std::map<const std::byte*, size_t> shown_ GUARDED_BY(mu_);  // and AllocateHost's
+  size_t taken_ GUARDED_BY(mu_) = 0;  // of the GPU's memory
+  Ranges reserved_ GUARDED_BY(mu_);
+  std::set<const std::byte*> mapped_ GUARDED_BY(mu_);  // granules
+  Ranges blocks_ GUARDED_BY(mu_);                      // of Allocate
+  Ranges shown_ GUARDED_BY(mu_);                       // and AllocateHost's
   uint64_t waits_ GUARDED_BY(mu_) = 0;
+  bool failed_ GUARDED_BY(mu_) = false;
 };
 
 }  // namespace moetier::kernels::cuda

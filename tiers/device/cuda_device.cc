@@ -108,6 +108,11 @@ Status CudaDevice::Admit(const kernels::ExpertShape& shape, const kernels::Recor
   return Ok{};
 }
 
+Status CudaDevice::ShowHost(std::span<std::byte> memory) {
+  if (queues_.lost()) return Ok{};
+  return gpu_->ShowHost(memory);
+}
+
 Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
                                                           std::string_view what) {
   ASSIGN_OR_RETURN(std::unique_ptr<GpuArena> arena, GpuArena::Create(*gpu_, *this, plan, what));

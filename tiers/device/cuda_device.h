@@ -29,8 +29,8 @@ class CudaDevice final : public Device, private DeviceWork, private DeviceBudget
     Bytes budget;  // for slots
   };
 
-  // Tries copies and both lanes' streams once: kUnavailable when what comes back is not what was
-  // sent. The clock outlives it.
+  // Has a kernel read the host's memory and copies back what it read: kUnavailable when that is not
+  // what was there. The clock outlives it.
   static Result<std::unique_ptr<CudaDevice>> Create(Options options,
                                                     std::unique_ptr<kernels::cuda::Gpu> gpu,
                                                     const Clock& clock);
@@ -41,7 +41,7 @@ class CudaDevice final : public Device, private DeviceWork, private DeviceBudget
   [[nodiscard]] const DeviceDescription& description() const override { return description_; }
   [[nodiscard]] Bytes free() const override EXCLUDES(mu_);
   Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) override;
-  Status ShowHost(std::span<std::byte> memory) override { return gpu_->ShowHost(memory); }
+  Status ShowHost(std::span<std::byte> memory) override;
   void HideHost(std::span<std::byte> memory) override { gpu_->HideHost(memory); }
   Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& plan,
                                                 std::string_view what) override;

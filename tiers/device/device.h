@@ -146,7 +146,8 @@ class Device {
   // kExhausted where it lacks memory for it.
   virtual Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) = 0;
   // Lets runs read this memory of the host, page-aligned, until it is hidden; copies are faster for
-  // it. An error: they cannot, with the reason. No copy or run may touch it when it is hidden.
+  // it. An error: they cannot, with the reason. No copy or run may touch it when it is hidden. Does
+  // nothing, and well, on a lost device, which runs nothing: the host's memory comes and goes on.
   virtual Status ShowHost(std::span<std::byte> memory) = 0;
   virtual void HideHost(std::span<std::byte> memory) = 0;
   // Takes DeviceMemory(plan, granule) of the budget. kExhausted when it has no room, kUnavailable

@@ -11,18 +11,6 @@ namespace moetier {
 using kernels::cuda::ExpertPlan;
 using kernels::cuda::ExpertRun;
 using kernels::cuda::HostWait;
-using kernels::cuda::PreparedRows;
-
-namespace {
-
-// What a piece reads and writes on the GPU.
-struct PieceMemory {
-  PreparedRows x{};
-  PreparedRows h{};
-  float* y = nullptr;  // [kPicksAtOnce][hidden]
-};
-
-}  // namespace
 
 GpuLane::GpuLane(kernels::cuda::Gpu& gpu, RecordPlace place)
     : gpu_(gpu),
@@ -46,11 +34,26 @@ GpuLane::Input GpuLane::PlanInput(BlockPlan& plan, uint32_t hidden) {
   return in;
 }
 
+GpuLane::PieceMemory GpuLane::PlanPiece(BlockPlan& plan, uint32_t hidden, uint32_t ffn) {
+  PieceMemory memory;
+  memory.in = PlanInput(plan, hidden);
+  memory.x = PlanRows(plan, kPicksAtOnce, hidden);
+  memory.h = PlanRows(plan, kPicksAtOnce, ffn);
+  memory.y = plan.Next<float>(size_t{kPicksAtOnce} * hidden);
+  return memory;
+}
+
 Status GpuLane::Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) {
-  RETURN_IF_ERROR(kernels::cuda::MakeExpertPlan(shape, layout));
+  ASSIGN_OR_RETURN(const ExpertPlan expert, kernels::cuda::MakeExpertPlan(shape, layout));
   MutexLock lock(mu_);
-  if (shape.hidden <= hidden_ && shape.ffn <= ffn_) return Ok{};
-  return Grow(std::max(hidden_, shape.hidden), std::max(ffn_, shape.ffn));
+  if (shape.hidden > hidden_ || shape.ffn > ffn_) {
+    RETURN_IF_ERROR(Grow(std::max(hidden_, shape.hidden), std::max(ffn_, shape.ffn)));
+  }
+  const std::pair types(expert.gate_up, expert.down);
+  if (tried_.contains(types)) return Ok{};
+  RETURN_IF_ERROR(TryKernels(expert));
+  tried_.insert(types);
+  return Ok{};
 }
 
 Status GpuLane::Grow(uint32_t hidden, uint32_t ffn) {
@@ -58,10 +61,7 @@ Status GpuLane::Grow(uint32_t hidden, uint32_t ffn) {
   PlanInput(on_host, hidden);
   on_host.Next<float>(size_t{kPicksAtOnce} * hidden);
   BlockPlan on_gpu;
-  PlanInput(on_gpu, hidden);
-  PlanRows(on_gpu, kPicksAtOnce, hidden);
-  PlanRows(on_gpu, kPicksAtOnce, ffn);
-  on_gpu.Next<float>(size_t{kPicksAtOnce} * hidden);
+  PlanPiece(on_gpu, hidden, ffn);
   ASSIGN_OR_RETURN(GpuBlock host, GpuBlock::Allocate(gpu_, GpuMemory::kOfHost, on_host.bytes()));
   ASSIGN_OR_RETURN(GpuBlock device, GpuBlock::Allocate(gpu_, GpuMemory::kOfGpu, on_gpu.bytes()));
   host_ = std::move(host);
@@ -69,6 +69,19 @@ Status GpuLane::Grow(uint32_t hidden, uint32_t ffn) {
   hidden_ = hidden;
   ffn_ = ffn;
   return Ok{};
+}
+
+Status GpuLane::TryKernels(const ExpertPlan& expert) {
+  BlockPlan on_host(host_.data());
+  PlanInput(on_host, expert.hidden).runs[0] = {};
+  BlockPlan on_gpu(device_.data());
+  const PieceMemory memory = PlanPiece(on_gpu, expert.hidden, expert.ffn);
+  RETURN_IF_ERROR(gpu_.Copy(device_.data(), host_.data(), sizeof(ExpertRun), stream_));
+  for (const uint32_t picks_max : {1u, 2u, kPicksAtOnce}) {  // each has kernels of its own
+    RETURN_IF_ERROR(LaunchRuns(expert, memory, 1, picks_max));
+  }
+  RETURN_IF_ERROR(gpu_.Record(done_, stream_));
+  return gpu_.Wait(done_);
 }
 
 Status GpuLane::Compute(const std::vector<DeviceTask>& tasks) {
@@ -97,18 +110,13 @@ Status GpuLane::Compute(const std::vector<DeviceTask>& tasks) {
 
 Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> parts) {
   BlockPlan on_gpu(device_.data());
-  const Input in = PlanInput(on_gpu, expert.hidden);
-  PieceMemory memory;
-  memory.x = PlanRows(on_gpu, kPicksAtOnce, expert.hidden);
-  memory.h = PlanRows(on_gpu, kPicksAtOnce, expert.ffn);
-  memory.y = on_gpu.Next<float>(size_t{kPicksAtOnce} * expert.hidden);
+  const PieceMemory memory = PlanPiece(on_gpu, expert.hidden, expert.ffn);
   BlockPlan on_host(host_.data());
   PlanInput(on_host, expert.hidden);
   const auto* const results = on_host.Next<float>(size_t{kPicksAtOnce} * expert.hidden);
 
   ASSIGN_OR_RETURN(const size_t input_bytes, FillInput(parts, expert.hidden));
   const auto rows = static_cast<uint32_t>(rows_.size());
-  const auto run_count = static_cast<uint32_t>(parts.size());
   uint32_t picks = 0;
   uint32_t picks_max = 0;
   for (const Part& part : parts) {
@@ -116,25 +124,9 @@ Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> par
     picks_max = std::max(picks_max, part.count);
   }
   RETURN_IF_ERROR(gpu_.Copy(device_.data(), host_.data(), input_bytes, stream_));
-  RETURN_IF_ERROR(gpu_.CheckLaunch(
-      kernels::cuda::LaunchPrepare({.values = in.values, .rows = rows, .out = memory.x}, stream_)));
-  RETURN_IF_ERROR(gpu_.CheckLaunch(kernels::cuda::LaunchGateUp({.plan = expert,
-                                                                .runs = in.runs,
-                                                                .run_count = run_count,
-                                                                .picks_max = picks_max,
-                                                                .row_of_pick = in.row_of_pick,
-                                                                .x = memory.x,
-                                                                .h = memory.h,
-                                                                .staged_blocks = staged_blocks_},
-                                                               stream_)));
-  RETURN_IF_ERROR(gpu_.CheckLaunch(kernels::cuda::LaunchDown({.plan = expert,
-                                                              .runs = in.runs,
-                                                              .run_count = run_count,
-                                                              .picks_max = picks_max,
-                                                              .h = memory.h,
-                                                              .y = memory.y,
-                                                              .staged_blocks = staged_blocks_},
-                                                             stream_)));
+  RETURN_IF_ERROR(gpu_.CheckLaunch(kernels::cuda::LaunchPrepare(
+      {.values = memory.in.values, .rows = rows, .out = memory.x}, stream_)));
+  RETURN_IF_ERROR(LaunchRuns(expert, memory, static_cast<uint32_t>(parts.size()), picks_max));
   const size_t result_bytes = size_t{expert.hidden} * sizeof(float);
   RETURN_IF_ERROR(gpu_.Copy(const_cast<float*>(results), memory.y, picks * result_bytes, stream_));
   RETURN_IF_ERROR(gpu_.Record(done_, stream_));
@@ -146,6 +138,28 @@ Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> par
     }
   }
   return Ok{};
+}
+
+Status GpuLane::LaunchRuns(const ExpertPlan& expert, const PieceMemory& memory, uint32_t run_count,
+                           uint32_t picks_max) {
+  RETURN_IF_ERROR(
+      gpu_.CheckLaunch(kernels::cuda::LaunchGateUp({.plan = expert,
+                                                    .runs = memory.in.runs,
+                                                    .run_count = run_count,
+                                                    .picks_max = picks_max,
+                                                    .row_of_pick = memory.in.row_of_pick,
+                                                    .x = memory.x,
+                                                    .h = memory.h,
+                                                    .staged_blocks = staged_blocks_},
+                                                   stream_)));
+  return gpu_.CheckLaunch(kernels::cuda::LaunchDown({.plan = expert,
+                                                     .runs = memory.in.runs,
+                                                     .run_count = run_count,
+                                                     .picks_max = picks_max,
+                                                     .h = memory.h,
+                                                     .y = memory.y,
+                                                     .staged_blocks = staged_blocks_},
+                                                    stream_));
 }
 
 // Gives how many bytes of it are to be copied.

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -30,7 +32,9 @@ class GpuLane {
   // For runs whose records lie in `place`: it decides how the kernels read them.
   static Result<std::unique_ptr<GpuLane>> Create(kernels::cuda::Gpu& gpu, RecordPlace place);
 
-  // As Device::Admit.
+  // As Device::Admit. Launches each kernel that runs may need once, over no picks: the driver loads
+  // a kernel at its first launch, which takes milliseconds and memory. What is lacking then is
+  // refused here, where it does not lose the device yet.
   Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout)
       EXCLUDES(mu_);
   // As DeviceWork::Compute; the shape was admitted.
@@ -50,12 +54,25 @@ class GpuLane {
     uint32_t count = 0;
   };
 
+  // What a piece reads and writes on the GPU.
+  struct PieceMemory {
+    Input in;
+    kernels::cuda::PreparedRows x{};
+    kernels::cuda::PreparedRows h{};
+    float* y = nullptr;  // [kPicksAtOnce][hidden]
+  };
+
   GpuLane(kernels::cuda::Gpu& gpu, RecordPlace place);
 
   static Input PlanInput(BlockPlan& plan, uint32_t hidden);
+  static PieceMemory PlanPiece(BlockPlan& plan, uint32_t hidden, uint32_t ffn);
   Status Grow(uint32_t hidden, uint32_t ffn) REQUIRES(mu_);
+  Status TryKernels(const kernels::cuda::ExpertPlan& expert) REQUIRES(mu_);
   Status ComputePiece(const kernels::cuda::ExpertPlan& expert, std::span<const Part> parts)
       REQUIRES(mu_);
+  // Gate, up and down of the runs in `memory`.
+  Status LaunchRuns(const kernels::cuda::ExpertPlan& expert, const PieceMemory& memory,
+                    uint32_t run_count, uint32_t picks_max);
   Result<size_t> FillInput(std::span<const Part> parts, uint32_t hidden) REQUIRES(mu_);
   [[nodiscard]] Result<const std::byte*> RecordOf(const DeviceTask& task) const;
 
@@ -69,6 +86,7 @@ class GpuLane {
   uint32_t ffn_ GUARDED_BY(mu_) = 0;
   GpuBlock host_ GUARDED_BY(mu_);
   GpuBlock device_ GUARDED_BY(mu_);
+  std::set<std::pair<kernels::WeightType, kernels::WeightType>> tried_ GUARDED_BY(mu_);
   // Of the piece: where each distinct row stands.
   std::unordered_map<const float*, uint32_t> rows_ GUARDED_BY(mu_);
 };
