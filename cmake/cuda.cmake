@@ -5,9 +5,10 @@ set_property(CACHE MOETIER_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(MOETIER_CUDA_ARCHITECTURES "" CACHE STRING
   "GPUs to compile for, as CMake spells them (90-real); empty: all that this project supports")
 
-# Each with the nvcc that knows it first; the last one's PTX serves GPUs to come.
-set(cuda_architectures 80-real 11.0 86-real 11.1 89-real 11.8 90-real 11.8 120-real 12.8
-    120-virtual 12.8)
+# Each with the nvcc that knows it first. PTX of 9.0 serves 10.x, and 12.x where nvcc does not know
+# it; that of 12.0 GPUs to come.
+set(cuda_architectures 80-real 11.0 86-real 11.1 89-real 11.8 90-real 11.8 90-virtual 11.8
+    120-real 12.8 120-virtual 12.8)
 
 # nvcc's path in `result`, or the reason why there is none, starting with "no".
 function(moetier_find_nvcc result)

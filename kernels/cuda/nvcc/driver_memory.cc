@@ -44,7 +44,8 @@ Result<std::unique_ptr<DriverMemory>> DriverMemory::Create(int ordinal) {
                  "later"};
   }
   memory->properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  memory->properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal};
+  memory->properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  memory->properties_.location.id = ordinal;
   memory->access_.location = memory->properties_.location;
   memory->access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   const CUresult result = functions.get_granularity(&memory->granule_, &memory->properties_,

@@ -27,6 +27,12 @@ Status Check(const char* call, cudaError_t error) {
   return Refused(call, error);
 }
 
+// Of a call that gives something back: there is nothing to be done about its error, which the next
+// launch on this thread would otherwise give as its own.
+void Ignore(cudaError_t error) {
+  if (error != cudaSuccess) (void)cudaGetLastError();
+}
+
 // "GPU-" and the bytes in groups of 4, 2, 2, 2 and 6, as nvidia-smi prints it.
 std::string TextOf(const cudaUUID_t& uuid) {
   std::string text = "GPU";
@@ -69,8 +75,12 @@ class RuntimeGpu final : public Gpu {
       : info_(std::move(info)), memory_(std::move(memory)) {}
   ~RuntimeGpu() override {
     if (!UseHere()) return;
-    for (const StreamHandle stream : streams_) cudaStreamDestroy(static_cast<cudaStream_t>(stream));
-    for (const EventHandle event : events_) cudaEventDestroy(static_cast<cudaEvent_t>(event));
+    for (const StreamHandle stream : streams_) {
+      Ignore(cudaStreamDestroy(static_cast<cudaStream_t>(stream)));
+    }
+    for (const EventHandle event : events_) {
+      Ignore(cudaEventDestroy(static_cast<cudaEvent_t>(event)));
+    }
   }
 
   [[nodiscard]] const GpuInfo& info() const override { return info_; }
@@ -112,10 +122,10 @@ class RuntimeGpu final : public Gpu {
     return static_cast<std::byte*>(block);
   }
   void Free(std::byte* block) override {
-    if (UseHere()) cudaFree(block);
+    if (UseHere()) Ignore(cudaFree(block));
   }
   void FreeHost(std::byte* block) override {
-    if (UseHere()) cudaFreeHost(block);
+    if (UseHere()) Ignore(cudaFreeHost(block));
   }
 
   Status ShowHost(std::span<std::byte> memory) override {
@@ -124,7 +134,7 @@ class RuntimeGpu final : public Gpu {
                  cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterMapped));
   }
   void HideHost(std::span<std::byte> memory) override {
-    if (UseHere()) cudaHostUnregister(memory.data());
+    if (UseHere()) Ignore(cudaHostUnregister(memory.data()));
   }
   Result<const std::byte*> AddressOf(const std::byte* host) override {
     RETURN_IF_ERROR(UseHere());
@@ -166,7 +176,14 @@ class RuntimeGpu final : public Gpu {
     return Check("cudaEventSynchronize", cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
   }
   [[nodiscard]] Status CheckLaunch(int code) const override {
-    return Check("a kernel's launch", static_cast<cudaError_t>(code));
+    const auto error = static_cast<cudaError_t>(code);
+    if (error != cudaErrorNoKernelImageForDevice) return Check("a kernel's launch", error);
+    (void)cudaGetLastError();
+    return Error{ErrorCode::kUnavailable, Reason::kIo,
+                 fmt::format("{} has compute capability {}.{}, this build's kernels are for {}; "
+                             "build with -DMOETIER_CUDA_ARCHITECTURES={}-real",
+                             info_.name, info_.compute / 10, info_.compute % 10,
+                             MOETIER_CUDA_BUILT_FOR, info_.compute)};
   }
 
  private:
@@ -189,7 +206,15 @@ Result<std::vector<GpuInfo>> FindGpus() {
   RETURN_IF_ERROR(Check("cudaDriverGetVersion", cudaDriverGetVersion(&driver)));
   if (driver == 0) return Error{ErrorCode::kUnavailable, Reason::kIo, "no NVIDIA driver"};
   int count = 0;
-  RETURN_IF_ERROR(Check("cudaGetDeviceCount", cudaGetDeviceCount(&count)));
+  if (Status counted = Check("cudaGetDeviceCount", cudaGetDeviceCount(&count)); !counted) {
+    counted.error().message += fmt::format(
+        "; the driver is for CUDA {}.{}, this build of {}.{}. If nvidia-smi finds the GPU, see "
+        "that "
+        "/dev/nvidia-uvm is there (`nvidia-modprobe -u -c 0` makes it) and CUDA_VISIBLE_DEVICES is "
+        "right",
+        driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    return counted.error();
+  }
   std::vector<GpuInfo> usable;
   std::string skipped;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
