@@ -35,7 +35,10 @@ for seed in 1 7; do
   check "order $seed of blocks, threads and streams" same "$(setup)" -- --rows 1 --sessions 4
 done
 unset MOETIER_EMULATED_GPU_SEED
-for waits in 2 20 60; do
+export MOETIER_EMULATED_GPU_WAITS=1  # the start's own
+check "a card that fails when a model is admitted" same "$(setup)" -- --rows 1
+check "leaves the model to the CPU, and that is said" out_has device:none
+for waits in 12 20 60; do
   export MOETIER_EMULATED_GPU_WAITS=$waits
   check "the card fails at its wait $waits" same "$(setup)" -- --rows 1 --sessions 4
   check "and that is said" out_has device:lost

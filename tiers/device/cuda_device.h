@@ -18,8 +18,8 @@
 namespace moetier {
 
 // A GPU by the kernels of kernels/cuda, whose bits are the CPU's. Slots lie in its memory; what
-// reads RAM over the link has a stream of its own. Any error of the GPU but a lack of memory loses
-// the device: what it still says cannot be trusted.
+// reads RAM over the link has a stream of its own. Any error of a copy or a run loses the device:
+// what it still says cannot be trusted.
 // Memory:  its budget for slots, and beside it what each lane needs (GpuLane).
 // Threads: those of DeviceQueues.
 class CudaDevice final : public Device, private DeviceWork, private DeviceBudget {
