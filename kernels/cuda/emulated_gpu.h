@@ -20,7 +20,8 @@ class EmulatedGpu : public Gpu {
   struct Options {
     GpuInfo info;
     simt::GridOptions grid;
-    uint64_t fails_after = 0;  // waits until it fails for good; 0: never
+    size_t granule = size_t{64} << 10;  // bytes, whole pages; GPUs have 2 MiB
+    uint64_t fails_after = 0;           // waits until it fails for good; 0: never
   };
   explicit EmulatedGpu(Options options);
   ~EmulatedGpu() override;
@@ -31,7 +32,7 @@ class EmulatedGpu : public Gpu {
   void Unreserve(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   Status Map(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   void Unmap(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
-  [[nodiscard]] size_t granule() const override { return size_t{64} << 10; }
+  [[nodiscard]] size_t granule() const override { return options_.granule; }
   Result<std::byte*> Allocate(size_t bytes) override EXCLUDES(mu_);
   Result<std::byte*> AllocateHost(size_t bytes) override EXCLUDES(mu_);
   void Free(std::byte* block) override EXCLUDES(mu_);

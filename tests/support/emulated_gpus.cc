@@ -33,6 +33,7 @@ Result<std::vector<GpuInfo>> FindGpus() {
 Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu) {
   EmulatedGpu::Options options;
   options.info = gpu;
+  options.granule = (2_MiB).count();
   options.grid.seed = NumberFrom("MOETIER_EMULATED_GPU_SEED");
   options.fails_after = NumberFrom("MOETIER_EMULATED_GPU_WAITS");
   return std::unique_ptr<Gpu>(std::make_unique<EmulatedGpu>(std::move(options)));
