@@ -22,12 +22,12 @@ using testing::DeviceRows;
 using testing::Pattern;
 using testing::SyntheticModel;
 
-EmulatedGpu::Options Card(uint64_t seed = 0) {
+EmulatedGpu::Options Card(uint64_t seed = 0, uint32_t compute = 90) {
   EmulatedGpu::Options options;
   options.info = {.ordinal = 0,
                   .uuid = "GPU-00000000-0000-0000-0000-000000000000",
                   .name = "Emulated GPU",
-                  .compute = 90,
+                  .compute = compute,
                   .memory = 64_MiB};
   options.grid.seed = seed;
   return options;
@@ -127,7 +127,7 @@ TEST_CASE("CudaDevice: what is copied in comes out again, in the order of the co
 
 TEST_CASE("CudaDevice: a run has the reference's bits from a slot and from RAM", "[cuda]") {
   for (const uint64_t seed : {0u, 1u, 2u}) {
-    Bench bench(Card(seed));
+    Bench bench(Card(seed, seed == 0 ? 86 : 90));  // which read records in different ways
     REQUIRE(bench.device->ShowHost(bench.model.file()).has_value());
     for (const uint32_t rows : {1u, 3u, 19u}) {
       const LayerIndex layer{2};
