@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "base/mutex.h"
 #include "kernels/cuda/gpu.h"
