@@ -59,13 +59,10 @@ CudaDevice::CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu,
     : options_(std::move(options)),
       gpu_(std::move(gpu)),
       description_(Describe(options_, *gpu_)),
+      budget_(options_.name, options_.budget, queues_),
       queues_({.device = options_.name, .copies_at_once = kCopiesAtOnce}, clock, *this) {}
 
-CudaDevice::~CudaDevice() {
-  Stop();
-  MutexLock lock(mu_);
-  MOE_CHECK(taken_ == Bytes(), "{} of {} are still in arenas", FormatSize(taken_), options_.name);
-}
+CudaDevice::~CudaDevice() { Stop(); }
 
 // Host memory read by a kernel, its result copied back: what every lane lives on. The kernel is the
 // one that prepares rows; its first plane is the values themselves.
@@ -98,11 +95,6 @@ Status CudaDevice::SelfTest() {
 // Memory
 // ------------------------------------------------------------------------------------------------
 
-Bytes CudaDevice::free() const {
-  MutexLock lock(mu_);
-  return options_.budget - taken_;
-}
-
 Status CudaDevice::Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) {
   for (const std::unique_ptr<GpuLane>& lane : lanes_) RETURN_IF_ERROR(lane->Admit(shape, layout));
   return Ok{};
@@ -115,30 +107,8 @@ Status CudaDevice::ShowHost(std::span<std::byte> memory) {
 
 Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
                                                           std::string_view what) {
-  ASSIGN_OR_RETURN(std::unique_ptr<GpuArena> arena, GpuArena::Create(*gpu_, *this, plan, what));
+  ASSIGN_OR_RETURN(std::unique_ptr<GpuArena> arena, GpuArena::Create(*gpu_, budget_, plan, what));
   return std::unique_ptr<DeviceArena>(std::move(arena));
-}
-
-Status CudaDevice::Take(Bytes bytes, std::string_view what) {
-  if (queues_.lost()) {
-    return Error{ErrorCode::kUnavailable, Reason::kIo,
-                 fmt::format("{}: device {} is lost", what, options_.name)};
-  }
-  MutexLock lock(mu_);
-  if (bytes > options_.budget - taken_) {
-    return Error{ErrorCode::kExhausted, Reason::kNoRoom,
-                 fmt::format("{}: {} do not fit in device {}, which has {} left of {}; lower it "
-                             "or raise devices[].budget",
-                             what, FormatSize(bytes), options_.name,
-                             FormatSize(options_.budget - taken_), FormatSize(options_.budget))};
-  }
-  taken_ += bytes;
-  return Ok{};
-}
-
-void CudaDevice::GiveBack(Bytes bytes) {
-  MutexLock lock(mu_);
-  taken_ -= bytes;
 }
 
 // Work

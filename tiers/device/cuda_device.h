@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mutex.h"
 #include "kernels/cuda/gpu.h"
 #include "tiers/device/device.h"
+#include "tiers/device/device_budget.h"
 #include "tiers/device/device_queues.h"
 #include "tiers/device/gpu_arena.h"
 #include "tiers/device/gpu_lane.h"
@@ -22,7 +22,7 @@ namespace moetier {
 // what it still says cannot be trusted.
 // Memory:  its budget for slots, and beside it what each lane needs (GpuLane).
 // Threads: those of DeviceQueues.
-class CudaDevice final : public Device, private DeviceWork, private DeviceBudget {
+class CudaDevice final : public Device, private DeviceWork {
  public:
   struct Options {
     std::string name = "gpu0";
@@ -39,7 +39,7 @@ class CudaDevice final : public Device, private DeviceWork, private DeviceBudget
   void Start(DeviceListener& listener) override { queues_.Start(listener); }
   void Stop() override { queues_.Stop(); }
   [[nodiscard]] const DeviceDescription& description() const override { return description_; }
-  [[nodiscard]] Bytes free() const override EXCLUDES(mu_);
+  [[nodiscard]] Bytes free() const override { return budget_.free(); }
   Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) override;
   Status ShowHost(std::span<std::byte> memory) override;
   void HideHost(std::span<std::byte> memory) override { gpu_->HideHost(memory); }
@@ -57,8 +57,6 @@ class CudaDevice final : public Device, private DeviceWork, private DeviceBudget
   Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
   Result<DeviceOutcome> EndCopy(uint32_t place) override;
   Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) override;
-  Status Take(Bytes bytes, std::string_view what) override EXCLUDES(mu_);
-  void GiveBack(Bytes bytes) override EXCLUDES(mu_);
 
   const Options options_;
   const std::unique_ptr<kernels::cuda::Gpu> gpu_;
@@ -67,9 +65,8 @@ class CudaDevice final : public Device, private DeviceWork, private DeviceBudget
   kernels::cuda::StreamHandle copies_ = nullptr;
   std::array<kernels::cuda::EventHandle, kCopiesAtOnce> copied_{};
 
-  mutable Mutex mu_;
-  Bytes taken_ GUARDED_BY(mu_);  // by arenas
-  DeviceQueues queues_;          // last: its threads use the rest
+  DeviceBudget budget_;
+  DeviceQueues queues_;  // last: its threads use the rest
 };
 
 }  // namespace moetier

@@ -53,7 +53,7 @@ class EmulatedDevice::HostArena final : public DeviceArena {
     }
     size_ = DeviceMemory(plan, device.options_.granule).count();
   }
-  ~HostArena() override { device_.GiveBack(size()); }
+  ~HostArena() override { device_.budget_.GiveBack(size()); }
 
   [[nodiscard]] uint32_t Places(SizeClass size_class) const override {
     return memory_->Places(size_class);
@@ -66,7 +66,7 @@ class EmulatedDevice::HostArena final : public DeviceArena {
     memory_->GiveBack(size_class, slot);
     const Bytes freed = granules.Size(granules.Remove(slot));
     size_ -= freed.count();
-    device_.GiveBack(freed);
+    device_.budget_.GiveBack(freed);
   }
   Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override {
     SlotGranules& granules = granules_[Raw(size_class)];
@@ -74,9 +74,9 @@ class EmulatedDevice::HostArena final : public DeviceArena {
     for (const SlotGranules::Run& run : granules.Lacking(first, count)) {
       lacking += granules.Size(run);
     }
-    RETURN_IF_ERROR(device_.TakeBudget(lacking, what_));
+    RETURN_IF_ERROR(device_.budget_.Take(lacking, what_));
     if (const Status taken = TakeMemory(size_class, first, count); !taken) {
-      device_.GiveBack(lacking);
+      device_.budget_.GiveBack(lacking);
       return taken;
     }
     granules.Add(first, count);
@@ -115,54 +115,24 @@ EmulatedDevice::EmulatedDevice(Options options, const Clock& clock,
                    .link_rate = options_.copy_rate,
                    .copy_latency = options_.copy_latency,
                    .hand_off = kHandOff},
+      budget_(options_.name, options_.budget, queues_),
       queues_({.device = options_.name}, clock, *this) {}
 
-EmulatedDevice::~EmulatedDevice() {
-  Stop();
-  MutexLock lock(mu_);
-  MOE_CHECK(taken_ == Bytes(), "{} of {} are still in arenas", FormatSize(taken_), options_.name);
-}
-
-Bytes EmulatedDevice::free() const {
-  MutexLock lock(mu_);
-  return options_.budget - taken_;
-}
+EmulatedDevice::~EmulatedDevice() { Stop(); }
 
 Result<std::unique_ptr<DeviceArena>> EmulatedDevice::Allocate(const ArenaPlan& plan,
                                                               std::string_view what) {
   const Bytes wanted = DeviceMemory(plan, options_.granule);
-  RETURN_IF_ERROR(TakeBudget(wanted, what));
+  RETURN_IF_ERROR(budget_.Take(wanted, what));
   ArenaOptions memory = options_.memory;
   memory.what = what;
   if (IsHugetlb(memory.pages)) memory.pages = PageSize::kTransparent;  // that pool takes none back
   Result<std::unique_ptr<Arena>> arena = Arena::Create(plan, memory);
   if (!arena.has_value()) {
-    GiveBack(wanted);
+    budget_.GiveBack(wanted);
     return std::move(arena).error();
   }
   return std::unique_ptr<DeviceArena>(std::make_unique<HostArena>(*this, *std::move(arena), what));
-}
-
-Status EmulatedDevice::TakeBudget(Bytes bytes, std::string_view what) {
-  if (queues_.lost()) {
-    return Error{ErrorCode::kUnavailable, Reason::kIo,
-                 fmt::format("{}: device {} is lost", what, options_.name)};
-  }
-  MutexLock lock(mu_);
-  if (bytes > options_.budget - taken_) {
-    return Error{ErrorCode::kExhausted, Reason::kNoRoom,
-                 fmt::format("{}: {} do not fit in device {}, which has {} left of {}; lower it "
-                             "or raise devices[].budget",
-                             what, FormatSize(bytes), options_.name,
-                             FormatSize(options_.budget - taken_), FormatSize(options_.budget))};
-  }
-  taken_ += bytes;
-  return Ok{};
-}
-
-void EmulatedDevice::GiveBack(Bytes bytes) {
-  MutexLock lock(mu_);
-  taken_ -= bytes;
 }
 
 // The CPU's kernels take every expert, and all memory is theirs.

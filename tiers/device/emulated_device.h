@@ -15,6 +15,7 @@
 #include "kernels/expert_ffn.h"
 #include "tiers/arena.h"
 #include "tiers/device/device.h"
+#include "tiers/device/device_budget.h"
 #include "tiers/device/device_queues.h"
 
 namespace moetier {
@@ -47,12 +48,12 @@ class EmulatedDevice final : public Device, private DeviceWork {
   void Start(DeviceListener& listener) override { queues_.Start(listener); }
   void Stop() override { queues_.Stop(); }
   [[nodiscard]] const DeviceDescription& description() const override { return description_; }
-  [[nodiscard]] Bytes free() const override EXCLUDES(mu_);
+  [[nodiscard]] Bytes free() const override { return budget_.free(); }
   Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) override;
   Status ShowHost(std::span<std::byte> memory) override;
   void HideHost(std::span<std::byte> memory) override;
   Result<std::unique_ptr<DeviceArena>> Allocate(const ArenaPlan& plan,
-                                                std::string_view what) override EXCLUDES(mu_);
+                                                std::string_view what) override;
   void Copy(CopyId id, const DeviceCopy& copy) override { queues_.Copy(id, copy); }
   void CancelCopy(CopyId id) override { queues_.CancelCopy(id); }
   void Run(RunId id, std::vector<DeviceTask> tasks) override { queues_.Run(id, std::move(tasks)); }
@@ -70,9 +71,6 @@ class EmulatedDevice final : public Device, private DeviceWork {
   // Counts a piece of work; an error when the device is lost by it.
   Status BeginWork() EXCLUDES(mu_);
   [[nodiscard]] bool FailsNow() EXCLUDES(mu_);
-  // Of the budget. kExhausted, kUnavailable as Allocate gives them.
-  Status TakeBudget(Bytes bytes, std::string_view what) EXCLUDES(mu_);
-  void GiveBack(Bytes bytes) EXCLUDES(mu_);
   [[nodiscard]] std::chrono::nanoseconds LinkTime(size_t bytes) const;
 
   const Options options_;
@@ -81,13 +79,13 @@ class EmulatedDevice final : public Device, private DeviceWork {
   const DeviceDescription description_;
 
   mutable Mutex mu_;
-  Bytes taken_ GUARDED_BY(mu_);  // by arenas
   uint32_t failing_copies_ GUARDED_BY(mu_) = 0;
   uint64_t work_begun_ GUARDED_BY(mu_) = 0;
 
   DeviceCopy copy_;                                       // the copy thread's: under way
   std::array<kernels::ActivationRows, kRecordPlaces> h_;  // each the thread's that runs over it
-  DeviceQueues queues_;                                   // last: its threads use the rest
+  DeviceBudget budget_;
+  DeviceQueues queues_;  // last: its threads use the rest
 };
 
 }  // namespace moetier

@@ -11,18 +11,10 @@
 
 #include "kernels/cuda/gpu.h"
 #include "tiers/device/device.h"
+#include "tiers/device/device_budget.h"
 #include "tiers/device/slot_granules.h"
 
 namespace moetier {
-
-// A budget that arenas take from and give back to. Threads: any.
-class DeviceBudget {
- public:
-  virtual ~DeviceBudget() = default;
-  // kExhausted, kUnavailable as Device::Allocate gives them.
-  virtual Status Take(Bytes bytes, std::string_view what) = 0;
-  virtual void GiveBack(Bytes bytes) = 0;
-};
 
 // Slots in a GPU's memory: addresses for a slot a record, memory behind those granules that slots
 // need.
