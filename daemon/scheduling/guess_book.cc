@@ -13,23 +13,32 @@ uint8_t BitOf(size_t source) { return static_cast<uint8_t>(1u << source); }
 }  // namespace
 
 uint64_t GuessBook::Begin(SessionId session, ModelId model, LayerIndex layer,
-                          std::span<const uint16_t> experts, std::vector<ExpertKey>& dropped) {
+                          std::span<const uint16_t> experts, std::vector<ExpertKey>& dropped,
+                          std::vector<ExpertKey>& came) {
   picks_.assign(experts.begin(), experts.end());
   std::sort(picks_.begin(), picks_.end());
   picks_.erase(std::unique(picks_.begin(), picks_.end()), picks_.end());
   Expectation& expectation = expectations_[{session, model, layer}];
   Judge(expectation, picks_);
-  // What was right needs no protection any more once its wave names it; it is not dropped, so that
-  // a read under way is joined.
+  // What was right is not dropped yet, so that a read under way is joined.
   std::erase_if(expectation.guesses, [&](const Guess& guess) {
     if (!std::binary_search(picks_.begin(), picks_.end(), Raw(guess.key.expert))) return false;
-    if (--expected_by_.at(guess.key) == 0) expected_by_.erase(guess.key);
+    if (--expected_by_.at(guess.key) == 0) {
+      expected_by_.erase(guess.key);
+      came.push_back(guess.key);
+    }
     return true;
   });
   Forget(expectation, dropped);
   expectation.begun = ++last_stamp_;
   if (last_stamp_ % (kLongestWait / 4) == 0) GiveUpOld(dropped);
   return last_stamp_;
+}
+
+void GuessBook::End(std::span<const ExpertKey> came, std::vector<ExpertKey>& dropped) const {
+  for (const ExpertKey& key : came) {
+    if (!expected_by_.contains(key)) dropped.push_back(key);
+  }
 }
 
 // What is left of a session that ended while its last call or hint was on its way goes so too.

@@ -32,9 +32,15 @@ class GuessBook {
       : is_resident_(std::move(is_resident)) {}
 
   // The session's call of the layer begins and picks `experts` (repeats allowed). Appends to
-  // `dropped` what it guessed wrong and nobody else expects. Returns the stamp of this call.
+  // `dropped` what it guessed wrong and nobody else expects, and to `came` what it guessed right
+  // and nobody else expects: the call takes these, and End says what becomes of them. Returns the
+  // stamp of this call.
   uint64_t Begin(SessionId session, ModelId model, LayerIndex layer,
-                 std::span<const uint16_t> experts, std::vector<ExpertKey>& dropped);
+                 std::span<const uint16_t> experts, std::vector<ExpertKey>& dropped,
+                 std::vector<ExpertKey>& came);
+  // The call that took `came` is over, or never got to them. Appends to `dropped` those that nobody
+  // has come to expect meanwhile.
+  void End(std::span<const ExpertKey> came, std::vector<ExpertKey>& dropped) const;
 
   // Guesses for one layer, made of what was known at `stamp`: those not there yet are wanted from
   // now on. Gives how many of them the session expects now: none when its call of the layer has

@@ -199,7 +199,7 @@ void LayerExecutor::Begin(std::vector<PendingCall> calls, LoadedModel& model) {
     model.heat->NextRequest();
     rows_in_play_[pending.call.session] += pending.call.rows;
   }
-  Foresee(active.batch.calls(), model);
+  Foresee(active);
   changed_.push_back(id);
 }
 
@@ -330,6 +330,7 @@ void LayerExecutor::Answer(ActiveBatch& active) {
   const TimePoint now = clock_.Now();
   Record(active, now);
   TellPlanning(active, now);
+  prefetcher_.CallEnds(active.foreseen, no_longer_expected_);
   for (PendingCall& pending : active.batch.calls()) {
     CallTiming& timing = pending.output.timing;
     timing.plan_us = Microseconds(active.planned);

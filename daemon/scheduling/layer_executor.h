@@ -227,12 +227,13 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
     std::chrono::nanoseconds planned{0};
     TimePoint last_landed;  // of what it had to wait for
     EndedBy ended_by = EndedBy::kCompute;
-    bool begun = false;            // a piece is in work
-    std::vector<uint32_t> masked;  // experts of the piece that are left out, and to be read
-    std::vector<uint32_t> asks;    // experts that are to be had in RAM, in the order of asking
-    uint32_t next_ask = 0;         // the first that no wave asked for yet
-    uint32_t first_retry = 0;      // asks from here on: a device did not compute them after all
-    uint32_t unfinished = 0;       // experts of the piece that have neither run nor failed
+    bool begun = false;               // a piece is in work
+    std::vector<ExpertKey> foreseen;  // what its calls were expected to pick, and do
+    std::vector<uint32_t> masked;     // experts of the piece that are left out, and to be read
+    std::vector<uint32_t> asks;       // experts that are to be had in RAM, in the order of asking
+    uint32_t next_ask = 0;            // the first that no wave asked for yet
+    uint32_t first_retry = 0;         // asks from here on: a device did not compute them after all
+    uint32_t unfinished = 0;          // experts of the piece that have neither run nor failed
     uint32_t waves = 0;
     std::vector<ReadyExpert> ready;
     std::vector<WaveId> finished_waves;
@@ -303,7 +304,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void Step(LoadedModel& model, SizeClass size_class, const LedgerEvent& event);
   void StartLoad(LoadedModel& model, SizeClass size_class, const StartRead& start);
   void OnLanded(LoadDone done);
-  void Foresee(const std::vector<PendingCall>& calls, const LoadedModel& model);
+  void Foresee(ActiveBatch& active);
   void ReadAhead();
   void Expect(const ExpertKey& key);
   [[nodiscard]] bool IsInVram(const ExpertKey& key) const;

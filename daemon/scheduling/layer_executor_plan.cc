@@ -94,11 +94,6 @@ void LayerExecutor::ReserveInVram(uint64_t id, ActiveBatch& active) {
     keys.push_back(experts[i].key);
     heat.push_back(experts[i].heat);
   }
-  // What was guessed has come: no wave of RAM's ledger will say so.
-  for (const ExpertKey& key : keys) {
-    if (model.ledgers[Raw(size_class)]->StateOf(key) == SlotState::kAbsent) continue;
-    Step(model, size_class, DropPrefetch{.key = key});
-  }
   model.vram->NoteAbsent(
       size_class, static_cast<uint64_t>(std::ranges::count_if(picks_, [](const PlanPick& pick) {
         return pick.place != PickPlace::kVram;

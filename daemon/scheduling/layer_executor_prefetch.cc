@@ -6,9 +6,9 @@
 
 namespace moetier {
 
-void LayerExecutor::Foresee(const std::vector<PendingCall>& calls, const LoadedModel& model) {
-  for (const PendingCall& pending : calls) {
-    prefetcher_.CallBegins(model, pending.call, no_longer_expected_);
+void LayerExecutor::Foresee(ActiveBatch& active) {
+  for (const PendingCall& pending : active.batch.calls()) {
+    prefetcher_.CallBegins(active.model, pending.call, no_longer_expected_, active.foreseen);
   }
 }
 

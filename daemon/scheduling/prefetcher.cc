@@ -55,9 +55,10 @@ Prefetcher::Prefetcher(const PrefetchOptions& options,
 }
 
 void Prefetcher::CallBegins(const LoadedModel& model, const LayerCall& call,
-                            std::vector<ExpertKey>& dropped) {
+                            std::vector<ExpertKey>& dropped, std::vector<ExpertKey>& came) {
   if (!options_.enabled) return;
-  const uint64_t stamp = book_.Begin(call.session, model.id, call.layer, call.experts, dropped);
+  const uint64_t stamp =
+      book_.Begin(call.session, model.id, call.layer, call.experts, dropped, came);
   if (options_.hints) TakeHints(model, call.session, stamp, call.hints);
   if (call.rows > GuessThread::kMostRows) return;
   if (thread_ && model.router) AskRouter(model, call, stamp);

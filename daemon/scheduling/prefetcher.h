@@ -37,9 +37,16 @@ class Prefetcher {
   Prefetcher(const PrefetchOptions& options, std::function<bool(const ExpertKey&)> is_resident,
              std::function<void(LayerGuesses)> deliver);
 
-  // Before the call's waves are asked for. Appends to `dropped` what nobody expects any more. A
-  // call of many rows is no guide to the next, and makes no guesses.
-  void CallBegins(const LoadedModel& model, const LayerCall& call, std::vector<ExpertKey>& dropped);
+  // Before the call's waves are asked for. Appends to `dropped` what nobody expects any more, and
+  // to `came` what was expected of this call alone, which CallEnds is to be told. A call of many
+  // rows is no guide to the next, and makes no guesses.
+  void CallBegins(const LoadedModel& model, const LayerCall& call, std::vector<ExpertKey>& dropped,
+                  std::vector<ExpertKey>& came);
+  // However the call ended: not every expert that came is named by a wave (VRAM has it, a row is
+  // answered without it, the call fails before it).
+  void CallEnds(std::span<const ExpertKey> came, std::vector<ExpertKey>& dropped) const {
+    book_.End(came, dropped);
+  }
   // The router's answer; `model` is theirs.
   void Take(const LoadedModel& model, const LayerGuesses& guesses);
   // Experts that a session expects, those of one layer together, the most likely first. Gives how

@@ -14,11 +14,17 @@ ExpertKey Key(uint16_t layer, uint16_t expert) {
   return {kModel, LayerIndex{layer}, ExpertIndex{expert}};
 }
 
-// A book with what is resident, and what it dropped.
+// A book with what is resident, what it dropped, and what came of what was guessed.
 struct Script {
   uint64_t Begin(SessionId session, uint16_t layer, const std::vector<uint16_t>& experts) {
     dropped.clear();
-    return book.Begin(session, kModel, LayerIndex{layer}, experts, dropped);
+    came.clear();
+    return book.Begin(session, kModel, LayerIndex{layer}, experts, dropped, came);
+  }
+  std::vector<ExpertKey> End(const std::vector<ExpertKey>& taken) const {
+    std::vector<ExpertKey> given_up;
+    book.End(taken, given_up);
+    return given_up;
   }
   uint32_t Add(SessionId session, uint64_t stamp, uint16_t layer,
                const std::vector<uint16_t>& experts, GuessSource source = GuessSource::kRouter,
@@ -38,6 +44,7 @@ struct Script {
 
   std::set<ExpertKey> resident;
   std::vector<ExpertKey> dropped;
+  std::vector<ExpertKey> came;
   GuessBook book{[this](const ExpertKey& key) { return resident.contains(key); }};
 };
 
@@ -55,6 +62,19 @@ TEST_CASE("GuessBook: what is guessed and absent is wanted once, in the order of
   CHECK(script.book.TakeFound() == Key(1, 5));
   CHECK(script.Add(kFirst, stamp, 1, {9}, GuessSource::kHint) == 1);
   CHECK(script.Wanted().empty());
+}
+
+TEST_CASE(
+    "GuessBook: what came as guessed is given up at the call's end, unless it is expected again",
+    "[scheduling]") {
+  Script script;
+  script.Add(kFirst, script.Begin(kFirst, 0, {1}), 1, {4, 5, 6});
+  script.Add(kSecond, script.Begin(kSecond, 0, {1}), 1, {6});
+  script.Begin(kFirst, 1, {4, 5, 6});
+  const Keys came = script.came;
+  CHECK(came == Keys{Key(1, 4), Key(1, 5)});
+  script.Add(kSecond, script.Begin(kSecond, 0, {1}), 1, {5});
+  CHECK(script.End(came) == Keys{Key(1, 4)});
 }
 
 TEST_CASE("GuessBook: when the call begins, wrong guesses are dropped and right ones are not",
