@@ -163,7 +163,7 @@ struct DaemonConfig {
   CpuConfig cpu;
   NvmeConfig nvme;
   UseGpu gpu = UseGpu::kAuto;
-  std::vector<DeviceConfig> devices;  // at most one
+  std::vector<DeviceConfig> devices;  // of one kind, with names of their own
   PrefetchConfig prefetch;
   MemoryConfig memory;
   LimitsConfig limits;

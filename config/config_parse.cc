@@ -28,6 +28,7 @@ constexpr std::array<std::pair<std::string_view, LockMemory>, 3> kLockChoices = 
 
 constexpr std::array<std::pair<std::string_view, UseGpu>, 3> kUseGpuChoices = {
     {{"auto", UseGpu::kAuto}, {"off", UseGpu::kOff}, {"required", UseGpu::kRequired}}};
+constexpr size_t kMostDevices = 16;  // DeviceGroup::kMost
 constexpr std::array<std::pair<std::string_view, DeviceKind>, 2> kDeviceKinds = {
     {{"emulated", DeviceKind::kEmulated}, {"cuda", DeviceKind::kCuda}}};
 
@@ -213,6 +214,32 @@ Result<std::optional<DeviceKind>> KindOfDevice(const ConfigNode& node, const Con
   return std::optional(kind);
 }
 
+// Several devices are one pool: of one kind, told apart by name, and GPUs by their UUIDs too.
+Status CheckBesideOthers(const DeviceConfig& device, const std::vector<DeviceConfig>& others,
+                         const ConfigPlace& place) {
+  if (others.size() == kMostDevices) {
+    return place.Refuse("too many devices", fmt::format("{} at most", kMostDevices));
+  }
+  for (const DeviceConfig& other : others) {
+    if (other.kind != device.kind) {
+      return place.Refuse("emulated devices and GPUs are not used together", "devices of one kind");
+    }
+    if (other.name == device.name) {
+      return place.Refuse(fmt::format("a second device of the name {}", device.name),
+                          "a name of its own for each device");
+    }
+    if (device.kind == DeviceKind::kCuda && (device.uuid.empty() || other.uuid.empty())) {
+      return place.Refuse("several GPUs, and one without `uuid`",
+                          "the uuid of each GPU, as nvidia-smi -L prints it");
+    }
+    if (device.kind == DeviceKind::kCuda && other.uuid == device.uuid) {
+      return place.Refuse(fmt::format("a second device of the uuid {}", device.uuid),
+                          "each GPU once");
+    }
+  }
+  return Ok{};
+}
+
 Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig& config) {
   const auto size = [](std::string_view text, const ConfigPlace& here) {
     return ParseByteLimit(text, 1_KiB, 1024_GiB, here);
@@ -227,7 +254,7 @@ Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig
   DeviceConfig device;
   device.kind = kind.value_or(DeviceKind::kEmulated);
   const bool is_gpu = device.kind == DeviceKind::kCuda;
-  if (is_gpu) device.name = "gpu0";
+  device.name = fmt::format("{}{}", is_gpu ? "gpu" : "emulated", config.devices.size());
   std::vector<ConfigField> fields = {
       ConfigField{"kind", [](const ConfigNode&, const ConfigPlace&) -> Status { return Ok{}; }},
       ConfigField{"name", Into(device.name, "a name", ParseDeviceName)},
@@ -251,7 +278,7 @@ Status ReadDevice(const ConfigNode& node, const ConfigPlace& place, DaemonConfig
                         "kind and budget, and what is optional: name, copy_rate, copy_latency_us, "
                         "lost_after");
   }
-  if (!config.devices.empty()) return place.Refuse("a second device", "one device");
+  RETURN_IF_ERROR(CheckBesideOthers(device, config.devices, place));
   config.devices.push_back(std::move(device));
   return Ok();
 }
@@ -313,7 +340,7 @@ Status ReadLog(const ConfigNode& node, const ConfigPlace& place, LogLevel& level
   return ReadMap(node, place, fields);
 }
 
-// The one device that there may be is emulated, and a GPU is required.
+// The devices are emulated, and a GPU is required.
 Status CheckGpuIsListed(const DaemonConfig& config, const ConfigNode& root,
                         const std::string& file_name) {
   if (config.gpu != UseGpu::kRequired || config.devices.empty()) return Ok{};

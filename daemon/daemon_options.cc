@@ -111,8 +111,9 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
       config.memory.arena == ArenaKind::kShared ? ArenaMemory::kShared : ArenaMemory::kPrivate;
   options.arena.pages = config.memory.huge_pages ? PageSize::kTransparent : PageSize::kSmall;
   options.arena.pinning = PinningFor(config.memory.lock);
-  if (!config.devices.empty() && config.devices.front().kind == DeviceKind::kEmulated) {
-    options.device = DeviceOptions(config.devices.front(), options.arena);
+  for (const DeviceConfig& device : config.devices) {
+    if (device.kind != DeviceKind::kEmulated) continue;
+    options.emulated.push_back(DeviceOptions(device, options.arena));
   }
   options.executor.max_queued_calls = config.limits.queue;
   options.executor.prefetch = {.enabled = config.prefetch.enabled,
@@ -127,17 +128,17 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   return options;
 }
 
-std::optional<GpuWanted> GpuFor(const DaemonConfig& config) {
+GpusWanted GpusFor(const DaemonConfig& config) {
   using Want = ExpertCore::GpuOptions::Want;
-  if (config.gpu == UseGpu::kOff) return std::nullopt;
-  GpuWanted wanted;
-  if (!config.devices.empty()) {
-    const DeviceConfig& device = config.devices.front();
-    if (device.kind == DeviceKind::kEmulated) return std::nullopt;
-    wanted.choice = {.name = device.name,
-                     .uuid = device.uuid,
-                     .budget = device.budget,
-                     .reserve = device.reserve};
+  GpusWanted wanted;
+  if (config.gpu == UseGpu::kOff) return wanted;
+  if (config.devices.empty()) wanted.choices.emplace_back();
+  for (const DeviceConfig& device : config.devices) {
+    if (device.kind == DeviceKind::kEmulated) return wanted;
+    wanted.choices.push_back({.name = device.name,
+                              .uuid = device.uuid,
+                              .budget = device.budget,
+                              .reserve = device.reserve});
     wanted.want = Want::kListed;
   }
   if (config.gpu == UseGpu::kRequired) wanted.want = Want::kRequired;

@@ -25,12 +25,12 @@ inline constexpr std::chrono::milliseconds kStopLimit{23000};
 
 // From the configuration to each class's own options: the only place that sees both.
 ExpertCore::Options CoreOptions(const DaemonConfig& config);
-// The GPU that is to be opened; none when there is to be no GPU.
-struct GpuWanted {
-  GpuChoice choice;
+// The GPUs that are to be opened; none when there is to be no GPU.
+struct GpusWanted {
+  std::vector<GpuChoice> choices;
   ExpertCore::GpuOptions::Want want = ExpertCore::GpuOptions::Want::kIfThere;
 };
-std::optional<GpuWanted> GpuFor(const DaemonConfig& config);
+GpusWanted GpusFor(const DaemonConfig& config);
 ModelOptions ModelOptionsFor(const ModelConfig& model);
 OnDemandModels::Options OnDemandOptions(const DaemonConfig& config);
 RpcDoor::Options DoorOptions(const DaemonConfig& config);

@@ -192,10 +192,11 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   const SteadyClock clock;
   ExpertCore::Options core_options = CoreOptions(config);
   core_options.stop_requested = [&signals] { return signals.StopRequested(); };
-  if (const std::optional<GpuWanted> gpu = GpuFor(config)) {
-    core_options.gpu = {
-        .open = [choice = gpu->choice](const Clock& time) { return OpenCudaDevice(choice, time); },
-        .want = gpu->want};
+  const GpusWanted gpus = GpusFor(config);
+  core_options.gpu.want = gpus.want;
+  for (const GpuChoice& choice : gpus.choices) {
+    core_options.gpu.open.emplace_back(
+        [choice](const Clock& time) { return OpenCudaDevice(choice, time); });
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertCore> core,
                    ExpertCore::Create(core_options, clock, log));

@@ -147,6 +147,17 @@ std::string Planning(const v1::StatusReply& now) {
   return text;
 }
 
+// Of a pool over several devices, a line each.
+std::string Cards(const v1::PoolStatus& pool) {
+  std::string lines;
+  for (const v1::CardStatus& card : pool.cards()) {
+    lines += fmt::format("  {}: {} of {} in use, {}\n", WithoutControls(card.name()),
+                         FormatSize(Bytes(card.bytes_used())),
+                         FormatSize(Bytes(card.bytes_budget())), WithoutControls(card.what()));
+  }
+  return lines;
+}
+
 std::string Pools(const v1::StatusReply& now, const Rates& rates) {
   TextTable table({{"POOL"},
                    {"MODEL"},
@@ -167,6 +178,7 @@ std::string Pools(const v1::StatusReply& now, const Rates& rates) {
         fmt::format("{}: {} of {} in use{}\n", WithoutControls(pool.name()),
                     FormatSize(Bytes(pool.bytes_used())), FormatSize(Bytes(pool.bytes_budget())),
                     pool.page_size().empty() ? "" : ", pages " + WithoutControls(pool.page_size()));
+    if (pool.cards_size() > 1) sums += Cards(pool);
     if (pool.kind() == v1::POOL_KIND_VRAM) sums += Copies(pool);
     for (const v1::SizeClassStatus& entry : pool.classes()) {
       table.AddRow({pool.name(), entry.model_name(), FormatSize(Bytes(entry.slot_bytes())),

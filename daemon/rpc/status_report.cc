@@ -45,6 +45,13 @@ void FillSizeClass(const SizeClassSnapshot& slots, v1::SizeClassStatus& message)
   message.set_leased(slots.leased);
 }
 
+void FillCard(const CardSnapshot& card, v1::CardStatus& message) {
+  message.set_name(card.name);
+  message.set_what(card.what);
+  message.set_bytes_budget(card.budget.count());
+  message.set_bytes_used(card.used.count());
+}
+
 void FillPool(const PoolSnapshot& pool, v1::PoolStatus& message) {
   message.set_index(Raw(pool.index));
   message.set_kind(ToProto(pool.kind));
@@ -58,6 +65,7 @@ void FillPool(const PoolSnapshot& pool, v1::PoolStatus& message) {
   message.set_written_back(pool.written_back);
   message.set_dropped_victims(pool.dropped_victims);
   message.set_double_resident_bytes(pool.double_resident_bytes.count());
+  for (const CardSnapshot& card : pool.cards) FillCard(card, *message.add_cards());
 }
 
 void FillPlanning(const PlanningSnapshot& planning, v1::PlanningStatus& message) {

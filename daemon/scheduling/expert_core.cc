@@ -6,6 +6,7 @@
 #include "base/text_size.h"
 #include "daemon/scheduling/router_loading.h"
 #include "daemon/scheduling/status_collector.h"
+#include "tiers/device/device_group.h"
 #include "tiers/store/verifier.h"
 
 namespace moetier {
@@ -74,31 +75,45 @@ ExpertCore::ExpertCore(const Options& options, const Clock& clock, spdlog::logge
       log_(log) {}
 
 Status ExpertCore::OpenDevice(const Clock& clock) {
-  if (options_.device) {
-    device_ = std::make_unique<EmulatedDevice>(*options_.device, clock, kernels_);
-  } else if (options_.gpu) {
-    Result<std::unique_ptr<Device>> opened = options_.gpu->open(clock);
-    if (opened) {
-      device_ = *std::move(opened);
-    } else {
-      switch (options_.gpu->want) {
-        case GpuOptions::Want::kRequired:
-          return std::move(opened).error();
-        case GpuOptions::Want::kListed:
-          no_gpu_ = Fallback{"gpu:none", std::move(opened).error().message};
-          break;
-        case GpuOptions::Want::kIfThere:
-          log_.info("no GPU is used: {}", opened.error().message);
-          break;
-      }
-    }
+  std::vector<std::unique_ptr<Device>> devices;
+  for (const EmulatedDevice::Options& emulated : options_.emulated) {
+    devices.push_back(std::make_unique<EmulatedDevice>(emulated, clock, kernels_));
   }
-  if (device_ == nullptr) return Ok{};
-  const DeviceDescription& is = device_->description();
-  log_.info("device {}: {}, {} for experts", is.name, is.what, FormatSize(is.budget));
+  if (devices.empty()) {
+    ASSIGN_OR_RETURN(devices, OpenGpus(clock));
+  }
+  for (const auto& device : devices) {
+    const DeviceDescription& is = device->description();
+    log_.info("device {}: {}, {} for experts", is.name, is.what, FormatSize(is.budget));
+  }
+  if (devices.empty()) return Ok{};
+  device_ = devices.size() == 1 ? std::move(devices.front())
+                                : std::make_unique<DeviceGroup>(std::move(devices));
   device_->Start(executor_);
   executor_.set_device(device_.get());
   return Ok{};
+}
+
+Result<std::vector<std::unique_ptr<Device>>> ExpertCore::OpenGpus(const Clock& clock) {
+  std::vector<std::unique_ptr<Device>> gpus;
+  for (const auto& open : options_.gpu.open) {
+    Result<std::unique_ptr<Device>> opened = open(clock);
+    if (opened) {
+      gpus.push_back(*std::move(opened));
+      continue;
+    }
+    switch (options_.gpu.want) {
+      case GpuOptions::Want::kRequired:
+        return std::move(opened).error();
+      case GpuOptions::Want::kListed:
+        no_gpu_.push_back({"gpu:none", std::move(opened).error().message});
+        break;
+      case GpuOptions::Want::kIfThere:
+        log_.info("no GPU is used: {}", opened.error().message);
+        break;
+    }
+  }
+  return gpus;
 }
 
 ExpertCore::~ExpertCore() {
@@ -373,7 +388,7 @@ StatusSnapshot ExpertCore::Snapshot() const {
   snapshot.reader = DescribeReader(*reader_);
   std::vector<Fallback> fallbacks = reader_->fallbacks();
   if (workers_.fallback) fallbacks.push_back(*workers_.fallback);
-  if (no_gpu_) fallbacks.push_back(*no_gpu_);
+  fallbacks.insert(fallbacks.end(), no_gpu_.begin(), no_gpu_.end());
   for (const Fallback& fallback : fallbacks) {
     snapshot.fallbacks.push_back({.name = fallback.name, .reason = fallback.reason, .count = 1});
   }

@@ -44,11 +44,11 @@ inline constexpr std::string_view kMaskedSuffix = "+mask";
 // Lifetime: the destructor drains, then gives everything back. Clock and logger outlive it.
 class ExpertCore final : public DaemonCore {
  public:
-  // A device that there may be. `open` tries; what it says when there is none is, by `want`, no
-  // matter, the fallback gpu:none, or the error of Create.
+  // Devices that there may be. Each of `open` tries for one; what it says when there is none is, by
+  // `want`, no matter, the fallback gpu:none, or the error of Create.
   struct GpuOptions {
     enum class Want : uint8_t { kIfThere, kListed, kRequired };
-    std::function<Result<std::unique_ptr<Device>>(const Clock&)> open;
+    std::vector<std::function<Result<std::unique_ptr<Device>>(const Clock&)>> open;
     Want want = Want::kIfThere;
   };
   struct Options {
@@ -59,9 +59,9 @@ class ExpertCore final : public DaemonCore {
     uint32_t cpu_workers = 0;  // 0: one for each CPU that this process may use
     bool pin_workers = true;
     ReaderOptions reader;
-    std::optional<EmulatedDevice::Options> device;  // none: no emulated one
-    std::optional<GpuOptions> gpu;                  // likewise; at most one of the two
-    ArenaOptions arena;                             // on_progress and what are set by each load
+    std::vector<EmulatedDevice::Options> emulated;  // with any of them there is no GPU
+    GpuOptions gpu;
+    ArenaOptions arena;  // on_progress and what are set by each load
     LayerExecutor::Options executor;
     HeatKeeper::Options heat;
     ModelOptions load_defaults;  // policy, ram and check of models loaded by an operator
@@ -156,13 +156,14 @@ class ExpertCore final : public DaemonCore {
                          SlotMemory& memory);
 
   Status OpenDevice(const Clock& clock);
+  Result<std::vector<std::unique_ptr<Device>>> OpenGpus(const Clock& clock);
 
   const Options options_;
   kernels::ExpertKernels kernels_;
   const WorkerCount workers_;
   CpuLane lane_;
   std::unique_ptr<Device> device_;        // null: there is none; models have arenas in it
-  std::optional<Fallback> no_gpu_;        // why, where one was wanted
+  std::vector<Fallback> no_gpu_;          // for each that was wanted, why
   mutable LayerExecutor executor_;        // asked for its state by Snapshot
   ExpertLoader loader_;                   // lands into the executor
   std::unique_ptr<RecordReader> reader_;  // reads for the loader; ends before it

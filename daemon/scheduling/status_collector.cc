@@ -70,6 +70,11 @@ void CollectDevice(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
   pool.kind = PoolKind::kVram;
   pool.name = device.name;
   pool.budget = device.budget;
+  for (const Device* card : view.device->cards()) {
+    const DeviceDescription& is = card->description();
+    pool.cards.push_back(
+        {.name = is.name, .what = is.what, .budget = is.budget, .used = is.budget - card->free()});
+  }
   for (const auto& [id, model] : view.models) {
     if (model->vram) AddVram(*model, pool);
     pool.double_resident_bytes += view.desk.DoubleResident(*model);

@@ -50,6 +50,14 @@ struct SizeClassSnapshot {
   uint64_t evictions = 0;
 };
 
+// One of the devices whose memory is a pool.
+struct CardSnapshot {
+  std::string name;
+  std::string what;  // the hardware by name
+  Bytes budget;
+  Bytes used;  // in arenas
+};
+
 struct PoolSnapshot {
   PoolId index{};
   PoolKind kind = PoolKind::kRam;
@@ -58,6 +66,7 @@ struct PoolSnapshot {
   Bytes used;             // in arenas, empty slots included
   std::string page_size;  // "2 MiB (huge)"
   std::vector<SizeClassSnapshot> classes;
+  std::vector<CardSnapshot> cards;  // of VRAM
   // Of VRAM, since the models in it were loaded.
   uint64_t copies_in = 0;        // records copied from RAM
   uint64_t failed_copies = 0;    // their experts stayed in RAM

@@ -20,6 +20,36 @@ std::vector<ExpertKey> KeysOfClass(ModelId model, const ModelGeometry& geometry,
   return keys;
 }
 
+struct PlannedArena {
+  ArenaPlan plan;
+  std::unique_ptr<DeviceArena> arena;
+};
+
+// What is free on several devices may be in pieces too small for the last slots: then the largest
+// plan that fits, to a hundredth.
+Result<PlannedArena> AllocateMost(const ModelGeometry& geometry, ArenaPlan plan, Device& device,
+                                  std::string_view key) {
+  Result<std::unique_ptr<DeviceArena>> arena = device.Allocate(plan, key);
+  Bytes fits = plan.least;
+  Bytes fails = plan.total;
+  const bool in_pieces = !arena && arena.error().reason == Reason::kNoRoom && fits < fails;
+  if (!in_pieces) {
+    if (!arena) return std::move(arena).error();
+    return PlannedArena{std::move(plan), *std::move(arena)};
+  }
+  const auto allocate = [&](Bytes budget) -> Result<PlannedArena> {
+    ASSIGN_OR_RETURN(ArenaPlan smaller,
+                     VramPool::Plan(geometry, budget, device.description().granule));
+    ASSIGN_OR_RETURN(std::unique_ptr<DeviceArena> part, device.Allocate(smaller, key));
+    return PlannedArena{std::move(smaller), std::move(part)};
+  };
+  while ((fails - fits).count() > plan.total.count() / 100) {
+    const Bytes middle = fits + Bytes((fails - fits).count() / 2);
+    (allocate(middle) ? fits : fails) = middle;
+  }
+  return allocate(fits);
+}
+
 }  // namespace
 
 Result<ArenaPlan> VramPool::Plan(const ModelGeometry& geometry, const MemoryBudget& budget,
@@ -44,13 +74,15 @@ Result<std::unique_ptr<VramPool>> VramPool::Create(const Options& options, Model
     plan.error().message = fmt::format("{}: {}", options.budget_key, plan.error().message);
     return std::move(plan).error();
   }
-  std::unique_ptr<VramPool> pool(new VramPool(options.admission, plan->budget));
-  ASSIGN_OR_RETURN(pool->arena_, device.Allocate(*plan, options.budget_key));
-  for (size_t i = 0; i < plan->regions.size(); ++i) {
+  ASSIGN_OR_RETURN(PlannedArena had,
+                   AllocateMost(geometry, *std::move(plan), device, options.budget_key));
+  std::unique_ptr<VramPool> pool(new VramPool(options.admission, had.plan.budget));
+  pool->arena_ = std::move(had.arena);
+  for (size_t i = 0; i < had.plan.regions.size(); ++i) {
     Class& each = pool->classes_.emplace_back();
     const uint32_t places = pool->arena_->Places(SizeClass{static_cast<uint8_t>(i)});
     ASSIGN_OR_RETURN(each.ledger,
-                     ResidencyLedger::Create({.slot_count = plan->regions[i].slots,
+                     ResidencyLedger::Create({.slot_count = had.plan.regions[i].slots,
                                               .place_count = places,
                                               .retiring = Retiring::kHighest,
                                               .policy = options.policy,

@@ -59,7 +59,7 @@ class VramPool {
   }
   // Of the slot's first byte, from the arena's start.
   [[nodiscard]] uint64_t Offset(SizeClass size_class, SlotIndex slot) const {
-    return Raw(Slot(size_class, slot)) - Raw(Slot(SizeClass{0}, SlotIndex{0}));
+    return arena_->Offset(size_class, slot);
   }
   [[nodiscard]] bool IsResident(SizeClass size_class, const ExpertKey& key) const {
     return ledger(size_class).StateOf(key) == SlotState::kResident;

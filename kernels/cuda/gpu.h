@@ -56,7 +56,8 @@ class Gpu {
   virtual void Free(std::byte* block) = 0;
   virtual void FreeHost(std::byte* block) = 0;
 
-  // Whole pages of the host's memory, which kernels may read from then on.
+  // Whole pages of the host's memory, which kernels may read from then on. Several GPUs may be
+  // shown the same; each has it until it is hidden from that one.
   virtual Status ShowHost(std::span<std::byte> memory) = 0;
   virtual void HideHost(std::span<std::byte> memory) = 0;
   // Where kernels find what was shown, or AllocateHost's.

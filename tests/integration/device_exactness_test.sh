@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # With a device beside the CPU the output bits are still the same: whatever VRAM and RAM hold, by
 # every policy and rule of entry, for one session and for many, when the device is lost in mid-run,
-# and while the budgets of both change. Each is compared with the reference that `moetierctl replay`
-# computes from the model file.
+# while the budgets of both change, and over several uneven devices. Each is compared with the
+# reference that `moetierctl replay` computes from the model file.
 # usage: device_exactness_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
 ctl="$1"
@@ -50,9 +50,36 @@ check "budgets of RAM and VRAM that change under the calls" \
   lending "$(setup 0 50% 30% lru)" card
 check "and VRAM was used" test "$(json_value '["pools"][1]["copies_in"]')" -gt 0
 
+# three LAST_BUDGET LOST_AFTER RAM VRAM: uneven devices, of which the last may be lost.
+three() {
+  printf '%s\n' "$(model "$3" "$4" lru)" "$MACHINE" "devices:" \
+    "  - {kind: emulated, name: big, budget: 8MiB}" \
+    "  - {kind: emulated, name: middle, budget: 3MiB}" \
+    "  - {kind: emulated, name: small, budget: $1, lost_after: $2}"
+}
+card_used() { json_value "[\"pools\"][1][\"cards\"][$1][\"bytes_used\"]"; }
+check "three uneven devices, 8 sessions" same "$(three 1MiB 0 25% 100%)" -- --rows 1 --sessions 8
+check "each has experts, within its own budget" eval \
+  '(($(card_used 0) > $(card_used 1) && $(card_used 1) > $(card_used 2) && $(card_used 2) > 0 &&
+     $(card_used 0) <= 8 << 20 && $(card_used 1) <= 3 << 20 && $(card_used 2) <= 1 << 20))'
+check "and they computed some" test "$(json_value '["lanes"][2]["experts"]')" -gt 0
+check "a device with room for next to nothing" same "$(three 64KiB 0 10% 100%)" -- --rows 2 --sessions 2
+for lost_after in 1 10 30; do
+  check "one of three lost after $lost_after" \
+    same "$(three 3MiB "$lost_after" 25% 100%)" -- --rows 1 --sessions 4
+  check "and said" out_has "all of big+middle+small are given up"
+done
+check "budgets of RAM and of three devices that change under the calls" \
+  lending "$(three 3MiB 0 50% 60%)" big+middle+small
+
 start_daemon "$(setup 0 25% 30% lru)"
 "$ctl" status >"$work/table"
 check "the status names pool and lanes" grep -qE '^card zero-copy +0' "$work/table"
+stop_daemon
+start_daemon "$(three 1MiB 0 25% 30%)"
+"$ctl" status >"$work/table"
+check "and each of several devices" \
+  grep -qE '^  middle: .* of 3\.00 MiB in use, emulated$' "$work/table"
 stop_daemon
 echo "hash of all output bits: $hash"
 ((failures == 0)) || tail -n 20 "$work/log"

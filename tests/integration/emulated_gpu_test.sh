@@ -45,13 +45,48 @@ for waits in 12 20 60; do
 done
 unset MOETIER_EMULATED_GPU_WAITS
 
-readonly OTHER=GPU-00000000-0000-0000-0000-000000000009
-readonly SECOND=GPU-00000000-0000-0000-0000-000000000001
+readonly UUID=GPU-00000000-0000-0000-0000-00000000000  # and a digit
+readonly SECOND=${UUID}1 OTHER=${UUID}9
+# cards DEVICE_KEYS...: a GPU each, by their numbers.
+cards() {
+  local number=0
+  echo "models: {load: [{name: m, path: packed, ram: 50%, vram: 100%}]}"
+  echo "cpu: {workers: 1, tune: false}"
+  echo "devices:"
+  for keys in "$@"; do
+    echo "  - {kind: cuda, name: card$number, uuid: ${UUID}$number, $keys}"
+    number=$((number + 1))
+  done
+}
+gpu_experts() { json_value '["lanes"][2]["experts"]'; }
+check "two GPUs, 4 sessions" \
+  same "$(cards "budget: 16MiB" "budget: 64MiB")"$'\n'"gpu: required" -- --rows 1 --sessions 4
+check "and they computed some" test "$(gpu_experts)" -gt 0
+check "three uneven GPUs, 64 rows" \
+  same "$(cards "budget: 16MiB" "reserve: 100MiB" "budget: 4MiB")" -- --rows 64 --sessions 2
+check "all experts on three GPUs" same "$(cards "budget: 16MiB" "budget: 24MiB" "budget: 12MiB")" \
+  -- --rows 1 --lane card0+card1+card2 --repeat 2
+check "all experts over two links" same "$(cards "budget: 4MiB" "budget: 4MiB")" \
+  -- --rows 1 --lane 'card0+card1 zero-copy'
+check "budgets of RAM and of two GPUs that change under the calls" \
+  lending "$(cards "budget: 16MiB" "budget: 32MiB")" card0+card1
+export MOETIER_EMULATED_GPU_FAILS=1
+for waits in 12 40; do
+  export MOETIER_EMULATED_GPU_WAITS=$waits
+  check "the second of three GPUs fails at its wait $waits" \
+    same "$(cards "budget: 16MiB" "budget: 16MiB" "budget: 16MiB")" -- --rows 1 --sessions 4
+  check "and that is said, with what it means for the others" \
+    out_has "all of card0+card1+card2 are given up"
+done
+unset MOETIER_EMULATED_GPU_WAITS MOETIER_EMULATED_GPU_FAILS
 start_daemon "$(setup ", uuid: $OTHER")"
 "$ctl" status >"$work/out"
 check "a GPU that is not there is a named fallback" out_has gpu:none
 check "with those there are" out_has "$SECOND"
 stop_daemon
+check "the GPUs that are there are used without one that is not" \
+  same "$(cards "budget: 16MiB")"$'\n'"  - {kind: cuda, name: gone, uuid: $OTHER}" -- --rows 1
+check "which is named" out_has "no GPU has the UUID $OTHER"
 check "or, if required, the end of the start" \
   fails_to_start "$(setup ", uuid: $OTHER")"$'\n'"gpu: required" "no GPU has the UUID"
 start_daemon "$(setup ", uuid: $SECOND, reserve: 96MiB")"

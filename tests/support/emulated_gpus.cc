@@ -1,7 +1,8 @@
-// The GPUs of a daemon that is built over the emulator: two cards. What a program with the CUDA
-// backend does without a GPU is that backend's whole source but for the calls of CUDA's runtime.
-// MOETIER_EMULATED_GPU_WAITS: after so many waits a card fails for good. MOETIER_EMULATED_GPU_SEED:
-// the order of blocks, threads and streams.
+// The GPUs of a daemon that is built over the emulator: three uneven cards. What a program with the
+// CUDA backend does without a GPU is that backend's whole source but for the calls of CUDA's
+// runtime. MOETIER_EMULATED_GPU_WAITS: after so many waits a card fails for good, each of them or
+// the one of MOETIER_EMULATED_GPU_FAILS, by number. MOETIER_EMULATED_GPU_SEED: the order of blocks,
+// threads and streams.
 
 #include <cstdlib>
 #include <string>
@@ -27,7 +28,7 @@ GpuInfo Card(uint32_t ordinal, Bytes memory) {
 }  // namespace
 
 Result<std::vector<GpuInfo>> FindGpus() {
-  return std::vector<GpuInfo>{Card(0, 256_MiB), Card(1, 128_MiB)};
+  return std::vector<GpuInfo>{Card(0, 256_MiB), Card(1, 128_MiB), Card(2, 64_MiB)};
 }
 
 Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu) {
@@ -35,7 +36,10 @@ Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu) {
   options.info = gpu;
   options.granule = (2_MiB).count();
   options.grid.seed = NumberFrom("MOETIER_EMULATED_GPU_SEED");
-  options.fails_after = NumberFrom("MOETIER_EMULATED_GPU_WAITS");
+  const char* const failing = std::getenv("MOETIER_EMULATED_GPU_FAILS");
+  if (failing == nullptr || std::to_string(gpu.ordinal) == failing) {
+    options.fails_after = NumberFrom("MOETIER_EMULATED_GPU_WAITS");
+  }
   return std::unique_ptr<Gpu>(std::make_unique<EmulatedGpu>(std::move(options)));
 }
 

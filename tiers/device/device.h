@@ -73,7 +73,7 @@ struct RunDone {
   std::chrono::nanoseconds busy{0};  // what the run took on the device, without waiting for others
 };
 
-// Called on the device's own threads, of each queue one at a time; must not block.
+// Called on the device's own threads, several at a time; must not block.
 class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
@@ -112,6 +112,10 @@ class DeviceArena : public SlotMemory {
   [[nodiscard]] uint32_t Places(SizeClass size_class) const override = 0;
   // The same address for all of the arena's life, whether there is memory behind it or not.
   [[nodiscard]] virtual DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const = 0;
+  // Of the slot's first byte, from the arena's start.
+  [[nodiscard]] virtual uint64_t Offset(SizeClass size_class, SlotIndex slot) const {
+    return Raw(Slot(size_class, slot)) - Raw(Slot(SizeClass{0}, SlotIndex{0}));
+  }
   // The slot, which has memory, loses it: nobody has its bytes, every copy and run that touched it
   // has completed, and nobody uses it before it is taken again. Its granules that no other slot
   // needs go back to the device's budget; the others follow with the last slot that needs them.
@@ -142,6 +146,8 @@ class Device {
   [[nodiscard]] virtual const DeviceDescription& description() const = 0;
   // Of the budget, not taken by arenas at this moment.
   [[nodiscard]] virtual Bytes free() const = 0;
+  // What stands behind it: itself alone, or the devices that it makes one of.
+  [[nodiscard]] virtual std::vector<const Device*> cards() const { return {this}; }
   // Makes ready to compute such experts. kFailedPrecondition, kUnsupportedType where it cannot;
   // kExhausted where it lacks memory for it.
   virtual Status Admit(const kernels::ExpertShape& shape, const kernels::RecordLayout& layout) = 0;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/nvcc/driver_memory.h"
+#include "kernels/cuda/shown_ranges.h"
 
 namespace moetier::kernels::cuda {
 namespace {
@@ -130,11 +131,16 @@ class RuntimeGpu final : public Gpu {
 
   Status ShowHost(std::span<std::byte> memory) override {
     RETURN_IF_ERROR(UseHere());
-    return Check("cudaHostRegister",
-                 cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterMapped));
+    return Shown().Show(memory.data(), [&] {
+      return Check("cudaHostRegister",
+                   cudaHostRegister(memory.data(), memory.size(),
+                                    cudaHostRegisterMapped | cudaHostRegisterPortable));
+    });
   }
   void HideHost(std::span<std::byte> memory) override {
-    if (UseHere()) Ignore(cudaHostUnregister(memory.data()));
+    Shown().Hide(memory.data(), [&] {
+      if (UseHere()) Ignore(cudaHostUnregister(memory.data()));
+    });
   }
   Result<const std::byte*> AddressOf(const std::byte* host) override {
     RETURN_IF_ERROR(UseHere());
@@ -187,6 +193,10 @@ class RuntimeGpu final : public Gpu {
   }
 
  private:
+  static ShownRanges& Shown() {
+    static ShownRanges ranges;  // the process's: so are registrations
+    return ranges;
+  }
   // A thread's first use of the GPU; costs next to nothing later.
   [[nodiscard]] Status UseHere() const {
     return Check("cudaSetDevice", cudaSetDevice(static_cast<int>(info_.ordinal)));

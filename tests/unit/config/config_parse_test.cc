@@ -141,8 +141,37 @@ TEST_CASE("ParseConfig: a device that is incomplete, unknown or a second one is 
   CHECK_THAT(
       RefusalOf("devices: [{kind: emulated, budget: 1GiB}]\ngpu: required"),
       Catch::StartsWith("f.yaml:2: gpu: a GPU is required, and `devices` lists an emulated"));
-  CHECK_THAT(RefusalOf("devices: [{kind: emulated, budget: 1GiB}, {kind: emulated, budget: 1GiB}]"),
-             Catch::Contains("devices[1]: a second device"));
+}
+
+TEST_CASE("ParseConfig: several devices are of one kind, each with a name, and GPUs with a UUID",
+          "[config]") {
+  const auto two = [](std::string_view first, std::string_view second) {
+    return RefusalOf(fmt::format("devices: [{{{}}}, {{{}}}]", first, second));
+  };
+  const std::string uuid = "uuid: GPU-4d1cf9ab-0000-1111-2222-33334444555";
+  CHECK_THAT(two("kind: emulated, budget: 1GiB", "kind: cuda"),
+             Catch::Contains("devices[1]: emulated devices and GPUs are not used together"));
+  CHECK_THAT(two("kind: emulated, budget: 1GiB, name: a", "kind: emulated, budget: 1GiB, name: a"),
+             Catch::Contains("devices[1]: a second device of the name a"));
+  CHECK_THAT(two("kind: cuda, " + uuid + "5", "kind: cuda"),
+             Catch::Contains("devices[1]: several GPUs, and one without `uuid`"));
+  CHECK_THAT(two("kind: cuda", "kind: cuda, " + uuid + "5"),
+             Catch::Contains("devices[1]: several GPUs, and one without `uuid`"));
+  CHECK_THAT(two("kind: cuda, " + uuid + "5", "kind: cuda, " + uuid + "5"),
+             Catch::Contains("devices[1]: a second device of the uuid GPU-4d1cf9ab"));
+  std::string many;
+  for (int i = 0; i < 17; ++i) many += "{kind: emulated, budget: 1GiB},";
+  CHECK_THAT(RefusalOf("devices: [" + many + "]"),
+             Catch::Contains("devices[16]: too many devices"));
+  const auto config = ParseConfig(
+      fmt::format("devices: [{{kind: cuda, {0}5, budget: 3GiB}}, {{kind: cuda, {0}6}}]", uuid),
+      "f.yaml");
+  REQUIRE(config);
+  REQUIRE(config->devices.size() == 2);
+  CHECK(config->devices[0].name == "gpu0");
+  CHECK(config->devices[0].budget == 3_GiB);
+  CHECK(config->devices[1].name == "gpu1");
+  CHECK(!config->devices[1].budget);
 }
 
 TEST_CASE("ParseConfig: every key's value lands in its field", "[config]") {

@@ -158,6 +158,23 @@ TEST_CASE("RenderStatus: a device's pool says what moved, and whether planning p
   CHECK(RenderStatus(Sample()).find("planning") == std::string::npos);
 }
 
+TEST_CASE("RenderStatus: several devices of a pool have a line each", "[ctl]") {
+  v1::StatusReply status = Sample();
+  v1::PoolStatus& pool = *status.add_pools();
+  pool.set_name("gpu0+gpu1");
+  pool.set_kind(v1::POOL_KIND_VRAM);
+  v1::CardStatus& first = *pool.add_cards();
+  first.set_name("gpu0");
+  first.set_what("NVIDIA RTX 3090, GPU-1");
+  first.set_bytes_budget(20u << 20);
+  first.set_bytes_used(5u << 20);
+  CHECK(RenderStatus(status).find("RTX 3090") == std::string::npos);
+  pool.add_cards()->set_name("gpu1");
+  const std::string page = RenderStatus(status);
+  Has(page, "  gpu0: 5.00 MiB of 20.0 MiB in use, NVIDIA RTX 3090, GPU-1\n");
+  Has(page, "  gpu1: ");
+}
+
 TEST_CASE("RenderStatus: faults, quarantine, fallbacks and warnings are shown", "[ctl]") {
   v1::StatusReply status = Sample();
   v1::ReasonCount& fault = *status.add_faults();

@@ -42,7 +42,7 @@ struct MapFixture {
   static ExpertCore::Options CoreOptions(ArenaMemory memory, bool device) {
     ExpertCore::Options options;
     options.arena.memory = memory;
-    if (device) options.device = EmulatedDevice::Options{.name = "emulated0", .budget = 1_MiB};
+    if (device) options.emulated = {{.name = "emulated0", .budget = 1_MiB}};
     return options;
   }
 

@@ -145,7 +145,7 @@ TEST_CASE("RaiseOpenFileLimit: more than the hard limit is refused with both num
 TEST_CASE("CoreOptions: a configured device is the core's, without one there is none",
           "[process]") {
   DaemonConfig config;
-  CHECK(!CoreOptions(config).device);
+  CHECK(CoreOptions(config).emulated.empty());
   DeviceConfig device;
   device.name = "card";
   device.budget = 3_MiB;
@@ -154,46 +154,55 @@ TEST_CASE("CoreOptions: a configured device is the core's, without one there is 
   device.lost_after = 9;
   config.devices = {device};
   config.memory.huge_pages = false;
-  const std::optional<EmulatedDevice::Options> options = CoreOptions(config).device;
-  REQUIRE(options);
-  CHECK(options->name == "card");
-  CHECK(options->budget == 3_MiB);
-  CHECK(options->copy_rate == 1024.0 * 1024 * 1024);
-  CHECK(options->copy_latency == std::chrono::microseconds(7));
-  CHECK(options->lost_after == 9);
-  CHECK(options->memory.pages == PageSize::kSmall);
+  device.name = "other";
+  device.budget = 1_MiB;
+  config.devices.push_back(device);
+  const std::vector<EmulatedDevice::Options> devices = CoreOptions(config).emulated;
+  REQUIRE(devices.size() == 2);
+  const EmulatedDevice::Options& options = devices.front();
+  CHECK(options.name == "card");
+  CHECK(options.budget == 3_MiB);
+  CHECK(options.copy_rate == 1024.0 * 1024 * 1024);
+  CHECK(options.copy_latency == std::chrono::microseconds(7));
+  CHECK(options.lost_after == 9);
+  CHECK(options.memory.pages == PageSize::kSmall);
+  CHECK(devices.back().name == "other");
+  CHECK(devices.back().budget == 1_MiB);
 }
 
-TEST_CASE("GpuFor: the listed GPU, the first if none is, none when they are off", "[process]") {
+TEST_CASE("GpusFor: the listed GPUs, the first if none is, none when they are off", "[process]") {
   using Want = ExpertCore::GpuOptions::Want;
   DaemonConfig config;
-  REQUIRE(GpuFor(config));
-  CHECK(GpuFor(config)->want == Want::kIfThere);
-  CHECK(GpuFor(config)->choice.uuid.empty());
-  CHECK(!GpuFor(config)->choice.budget);
+  REQUIRE(GpusFor(config).choices.size() == 1);
+  CHECK(GpusFor(config).want == Want::kIfThere);
+  CHECK(GpusFor(config).choices[0].uuid.empty());
+  CHECK(!GpusFor(config).choices[0].budget);
   config.gpu = UseGpu::kRequired;
-  CHECK(GpuFor(config)->want == Want::kRequired);
+  CHECK(GpusFor(config).want == Want::kRequired);
   DeviceConfig device;
   device.kind = DeviceKind::kCuda;
   device.name = "card";
   device.uuid = "GPU-4d1cf9ab-0000-1111-2222-333344445555";
   device.budget = 3_GiB;
   device.reserve = 5_MiB;
-  config.devices = {device};
-  CHECK(GpuFor(config)->want == Want::kRequired);
+  config.devices = {device, device};
+  config.devices.back().name = "other";
+  CHECK(GpusFor(config).want == Want::kRequired);
   config.gpu = UseGpu::kAuto;
-  REQUIRE(GpuFor(config));
-  CHECK(GpuFor(config)->want == Want::kListed);
-  CHECK(GpuFor(config)->choice.name == "card");
-  CHECK(GpuFor(config)->choice.uuid == device.uuid);
-  CHECK(GpuFor(config)->choice.budget == 3_GiB);
-  CHECK(GpuFor(config)->choice.reserve == 5_MiB);
-  CHECK(!CoreOptions(config).device);
+  const GpusWanted wanted = GpusFor(config);
+  CHECK(wanted.want == Want::kListed);
+  REQUIRE(wanted.choices.size() == 2);
+  CHECK(wanted.choices[0].name == "card");
+  CHECK(wanted.choices[0].uuid == device.uuid);
+  CHECK(wanted.choices[0].budget == 3_GiB);
+  CHECK(wanted.choices[0].reserve == 5_MiB);
+  CHECK(wanted.choices[1].name == "other");
+  CHECK(CoreOptions(config).emulated.empty());
   config.gpu = UseGpu::kOff;
-  CHECK(!GpuFor(config));
+  CHECK(GpusFor(config).choices.empty());
   config.gpu = UseGpu::kAuto;
-  config.devices.front().kind = DeviceKind::kEmulated;
-  CHECK(!GpuFor(config));
+  for (DeviceConfig& each : config.devices) each.kind = DeviceKind::kEmulated;
+  CHECK(GpusFor(config).choices.empty());
 }
 
 TEST_CASE("ModelOptionsFor: what a model has of the device", "[process]") {

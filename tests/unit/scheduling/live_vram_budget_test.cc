@@ -18,11 +18,11 @@ class Demo : public DemoCore {
   explicit Demo(Bytes device, MemoryBudget vram, MemoryBudget ram = Percent{100},
                 uint64_t lost_after = 0) {
     adjust = [=](ExpertCore::Options& options) {
-      options.device.emplace();
-      options.device->name = kCard;
-      options.device->budget = device;
-      options.device->lost_after = lost_after;
-      options.device->wait_until = [](TimePoint) {};
+      EmulatedDevice::Options& card = options.emulated.emplace_back();
+      card.name = kCard;
+      card.budget = device;
+      card.lost_after = lost_after;
+      card.wait_until = [](TimePoint) {};
     };
     Start(WithVram("demo", vram, ram));
   }
