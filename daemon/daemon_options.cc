@@ -221,7 +221,9 @@ uint64_t OpenFilesNeeded(const DaemonConfig& config) {
                                     2 * (FastLaneServer::kMaxMapping + 1);
   // One HELLO's, beside those that wait.
   constexpr uint64_t kFiles = MOETIER_WIRE_MAX_FILES + FileResolver::kMaxWaitingFiles;
-  uint64_t needed = kOwn + config.limits.sessions + kAModel * config.models.size();
+  constexpr uint64_t kAGpu = 64;  // the driver's: its devices, channels and memory
+  uint64_t needed = kOwn + config.limits.sessions + kAModel * config.models.size() +
+                    kAGpu * GpusFor(config).choices.size();
   if (config.fast_lane.enabled) {
     const uint64_t brought = config.on_demand.files ? MOETIER_WIRE_MAX_FILES : kAModel;
     needed += kALane * config.fast_lane.max_sessions + kConnections + kFiles +

@@ -102,15 +102,13 @@ Result<std::vector<std::unique_ptr<Device>>> ExpertCore::OpenGpus(const Clock& c
       gpus.push_back(*std::move(opened));
       continue;
     }
-    switch (options_.gpu.want) {
-      case GpuOptions::Want::kRequired:
-        return std::move(opened).error();
-      case GpuOptions::Want::kListed:
-        no_gpu_.push_back({"gpu:none", std::move(opened).error().message});
-        break;
-      case GpuOptions::Want::kIfThere:
-        log_.info("no GPU is used: {}", opened.error().message);
-        break;
+    const Error& why = opened.error();
+    if (options_.gpu.want == GpuOptions::Want::kRequired) return why;
+    const bool has_none = why.code == ErrorCode::kNotFound;
+    if (options_.gpu.want == GpuOptions::Want::kIfThere && has_none) {
+      log_.info("no GPU is used: {}", why.message);
+    } else {
+      no_gpu_.push_back({"gpu:none", why.message});
     }
   }
   return gpus;

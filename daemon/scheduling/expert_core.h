@@ -44,8 +44,8 @@ inline constexpr std::string_view kMaskedSuffix = "+mask";
 // Lifetime: the destructor drains, then gives everything back. Clock and logger outlive it.
 class ExpertCore final : public DaemonCore {
  public:
-  // Devices that there may be. Each of `open` tries for one; what it says when there is none is, by
-  // `want`, no matter, the fallback gpu:none, or the error of Create.
+  // Devices that there may be. Each of `open` tries for one; what it says when it cannot be had is
+  // the fallback gpu:none or, by `want`, the error of Create, or no matter if the host has none.
   struct GpuOptions {
     enum class Want : uint8_t { kIfThere, kListed, kRequired };
     std::vector<std::function<Result<std::unique_ptr<Device>>(const Clock&)>> open;

@@ -57,7 +57,7 @@ EmulatedGpu::~EmulatedGpu() {
 
 Status EmulatedGpu::CheckAlive() const {
   if (!failed_) return Ok{};
-  return Refused(fmt::format("{} fails after {} waits", options_.info.name, options_.fails_after));
+  return Refused(fmt::format("{} has failed, or was given up", options_.info.name));
 }
 
 Status EmulatedGpu::Take(size_t bytes) {
@@ -183,9 +183,7 @@ Result<const std::byte*> EmulatedGpu::AddressOf(const std::byte* host) {
 // ------------------------------------------------------------------------------------------------
 
 Result<StreamHandle> EmulatedGpu::NewStream() { return StreamHandle{&device_.NewStream()}; }
-Result<EventHandle> EmulatedGpu::NewEvent(HostWait /*wait*/) {
-  return EventHandle{&device_.NewEvent()};
-}
+Result<EventHandle> EmulatedGpu::NewEvent() { return EventHandle{&device_.NewEvent()}; }
 
 // Of one block, of mapped memory, of one piece that was shown, or of the host's other memory.
 Status EmulatedGpu::CheckCopied(const std::byte* begin, size_t bytes) const {
@@ -230,13 +228,32 @@ Status EmulatedGpu::Record(EventHandle event, StreamHandle stream) {
   return Ok{};
 }
 
-Status EmulatedGpu::Wait(EventHandle event) {
+Status EmulatedGpu::Wait(EventHandle event, HostWait wait) {
   {
     MutexLock lock(mu_);
-    failed_ = options_.fails_after > 0 && ++waits_ > options_.fails_after;
+    failed_ = failed_ || (options_.fails_after > 0 && ++waits_ > options_.fails_after);
     RETURN_IF_ERROR(CheckAlive());
   }
+  const auto answers = [this]() -> Result<bool> {
+    MutexLock lock(mu_);
+    return !hangs_;
+  };
+  if (Status answered = AwaitEvent(wait, answers, options_.longest_wait); !answered) {
+    MutexLock lock(mu_);
+    failed_ = true;
+    return answered;
+  }
   return device_.Synchronise(EventOf(event));
+}
+
+void EmulatedGpu::Hang() {
+  MutexLock lock(mu_);
+  hangs_ = true;
+}
+
+void EmulatedGpu::Recover() {
+  MutexLock lock(mu_);
+  hangs_ = false;
 }
 
 Status EmulatedGpu::CheckLaunch(int code) const {

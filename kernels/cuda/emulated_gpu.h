@@ -1,11 +1,13 @@
 #ifndef MOETIER_KERNELS_CUDA_EMULATED_GPU_H_
 #define MOETIER_KERNELS_CUDA_EMULATED_GPU_H_
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <set>
 
 #include "base/mutex.h"
+#include "kernels/cuda/event_wait.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/simt/queues.h"
 
@@ -23,6 +25,7 @@ class EmulatedGpu : public Gpu {
     simt::GridOptions grid;
     size_t granule = size_t{64} << 10;  // bytes, whole pages; GPUs have 2 MiB
     uint64_t fails_after = 0;           // waits until it fails for good; 0: never
+    std::chrono::nanoseconds longest_wait = kLongestWait;
   };
   explicit EmulatedGpu(Options options);
   ~EmulatedGpu() override;
@@ -42,10 +45,14 @@ class EmulatedGpu : public Gpu {
   void HideHost(std::span<std::byte> memory) override EXCLUDES(mu_);
   Result<const std::byte*> AddressOf(const std::byte* host) override EXCLUDES(mu_);
   Result<StreamHandle> NewStream() override;
-  Result<EventHandle> NewEvent(HostWait wait) override;
+  Result<EventHandle> NewEvent() override;
   Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override EXCLUDES(mu_);
   Status Record(EventHandle event, StreamHandle stream) override EXCLUDES(mu_);
-  Status Wait(EventHandle event) override EXCLUDES(mu_);
+  Status Wait(EventHandle event, HostWait wait) override EXCLUDES(mu_);
+  // It answers no wait that begins or goes on, until it recovers: then whoever still waits sees
+  // done what was asked of it.
+  void Hang() EXCLUDES(mu_);
+  void Recover() EXCLUDES(mu_);
   [[nodiscard]] Status CheckLaunch(int code) const override;
 
  private:
@@ -64,6 +71,7 @@ class EmulatedGpu : public Gpu {
   Ranges shown_ GUARDED_BY(mu_);                       // and AllocateHost's
   uint64_t waits_ GUARDED_BY(mu_) = 0;
   bool failed_ GUARDED_BY(mu_) = false;
+  bool hangs_ GUARDED_BY(mu_) = false;
 };
 
 }  // namespace moetier::kernels::cuda

@@ -25,9 +25,10 @@ struct GpuInfo {
 
 using EventHandle = void*;  // a cudaEvent_t, or an event of the emulator
 
-// How the host waits: by looking at it all the time, or asleep, which takes tens of microseconds
-// more.
-enum class HostWait : uint8_t { kSpin, kSleep };
+// How the host waits: by looking at it all the time, or with sleeps between, which takes tens of
+// microseconds more. Both give the GPU up after kLongestWait. kSleepForever does not: for work that
+// writes where the host would put something else (event_wait.h).
+enum class HostWait : uint8_t { kSpin, kSleep, kSleepForever };
 
 // What this project needs of CUDA's runtime, for one GPU: memory, streams, copies, events. Kernels
 // are put into its streams by the launches of expert_kernels.h, on a thread that has called a
@@ -65,18 +66,20 @@ class Gpu {
 
   // Both live as long as the GPU.
   virtual Result<StreamHandle> NewStream() = 0;
-  virtual Result<EventHandle> NewEvent(HostWait wait) = 0;
+  virtual Result<EventHandle> NewEvent() = 0;
   // Between any two of: the GPU's memory, the host's.
   virtual Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) = 0;
   virtual Status Record(EventHandle event, StreamHandle stream) = 0;
-  // Until the stream has come to the latest Record. An error may be of any earlier work.
-  virtual Status Wait(EventHandle event) = 0;
+  // Until the stream has come to the latest Record. An error may be of any earlier work. A GPU that
+  // was given up refuses everything, and keeps its memory and what was shown to it until the
+  // process ends: the driver would wait for it to take them back.
+  virtual Status Wait(EventHandle event, HostWait wait) = 0;
   // The error of a launch's code; Ok for 0.
   [[nodiscard]] virtual Status CheckLaunch(int code) const = 0;
 };
 
-// The GPUs of this host that the kernels of this build can use; kUnavailable, and why, when there
-// are none.
+// The GPUs of this host that the kernels of this build can use. When there are none, kNotFound for
+// a host without a GPU or its driver, kUnavailable, and why, for what cannot be used.
 Result<std::vector<GpuInfo>> FindGpus();
 Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu);
 

@@ -35,7 +35,10 @@ for seed in 1 7; do
   check "order $seed of blocks, threads and streams" same "$(setup)" -- --rows 1 --sessions 4
 done
 unset MOETIER_EMULATED_GPU_SEED
-export MOETIER_EMULATED_GPU_WAITS=1  # the start's own
+export MOETIER_EMULATED_GPU_WAITS=1  # one less than the start's own
+check "a card that fails at the start" same "$(setup | grep -v devices)" -- --rows 1
+check "is a named fallback though none is listed" out_has gpu:none
+export MOETIER_EMULATED_GPU_WAITS=2
 check "a card that fails when a model is admitted" same "$(setup)" -- --rows 1
 check "leaves the model to the CPU, and that is said" out_has device:none
 for waits in 12 20 60; do

@@ -18,9 +18,9 @@ struct GpuChoice {
   Bytes reserve = 4_GiB;
 };
 
-// The GPU as a device. kUnavailable, and why, where there is none to be had: no driver, no such
-// GPU, none that this build has kernels for, or a build without the CUDA backend. The clock
-// outlives it.
+// The GPU as a device. kNotFound where the host has no GPU or no driver of one; kUnavailable, and
+// why, where it cannot be used: no such GPU, none that this build has kernels for, a build without
+// the CUDA backend. The clock outlives it.
 Result<std::unique_ptr<Device>> OpenCudaDevice(const GpuChoice& choice, const Clock& clock);
 
 // "on", or "off (WHY)".

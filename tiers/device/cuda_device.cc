@@ -1,6 +1,7 @@
 #include "tiers/device/cuda_device.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -49,7 +50,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::Create(Options options,
   }
   ASSIGN_OR_RETURN(device->copies_, device->gpu_->NewStream());
   for (kernels::cuda::EventHandle& event : device->copied_) {
-    ASSIGN_OR_RETURN(event, device->gpu_->NewEvent(HostWait::kSleep));
+    ASSIGN_OR_RETURN(event, device->gpu_->NewEvent());
   }
   RETURN_IF_ERROR(device->SelfTest());
   return device;
@@ -64,8 +65,9 @@ CudaDevice::CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu,
 
 CudaDevice::~CudaDevice() { Stop(); }
 
-// Host memory read by a kernel, its result copied back: what every lane lives on. The kernel is the
-// one that prepares rows; its first plane is the values themselves.
+// Host memory read by a kernel, its result copied back, and bytes that go there and back by copies:
+// what every lane lives on. The kernel is the one that prepares rows; its first plane is the values
+// themselves.
 Status CudaDevice::SelfTest() {
   constexpr uint32_t kColumns = 1024;
   ASSIGN_OR_RETURN(const GpuBlock host,
@@ -83,13 +85,29 @@ Status CudaDevice::SelfTest() {
   RETURN_IF_ERROR(gpu_->CheckLaunch(kernels::cuda::LaunchPrepare(
       {.values = reinterpret_cast<const float*>(in_reach), .rows = 1, .out = rows}, copies_)));
   RETURN_IF_ERROR(gpu_->Copy(received, rows.values, kColumns * sizeof(float), copies_));
+  RETURN_IF_ERROR(Finish());
+  if (!std::equal(sent, sent + kColumns, received)) {
+    return NotAsItWas("what a kernel read in the host's memory");
+  }
+  std::iota(sent, sent + kColumns, 0.5f);
+  RETURN_IF_ERROR(gpu_->Copy(device.data(), sent, kColumns * sizeof(float), copies_));
+  RETURN_IF_ERROR(gpu_->Copy(received, device.data(), kColumns * sizeof(float), copies_));
+  RETURN_IF_ERROR(Finish());
+  if (!std::equal(sent, sent + kColumns, received)) {
+    return NotAsItWas("what was copied to the GPU");
+  }
+  return Ok{};
+}
+
+Status CudaDevice::Finish() {
   RETURN_IF_ERROR(gpu_->Record(copied_[0], copies_));
-  RETURN_IF_ERROR(gpu_->Wait(copied_[0]));
-  if (std::equal(sent, sent + kColumns, received)) return Ok{};
+  return gpu_->Wait(copied_[0], HostWait::kSleep);
+}
+
+Error CudaDevice::NotAsItWas(std::string_view what) const {
   return Error{ErrorCode::kUnavailable, Reason::kIo,
-               fmt::format("{}: what a kernel read in the host's memory did not come back as it "
-                           "was; the driver or the link is at fault",
-                           gpu_->info().name)};
+               fmt::format("{}: {} did not come back as it was; the driver or the link is at fault",
+                           gpu_->info().name, what)};
 }
 
 // Memory
@@ -115,7 +133,9 @@ Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
 // ------------------------------------------------------------------------------------------------
 
 Status CudaDevice::BeginCopy(const DeviceCopy& copy, uint32_t place) {
-  if (const auto* in = std::get_if<CopyIn>(&copy)) {
+  const auto* const in = std::get_if<CopyIn>(&copy);
+  copied_wait_[place] = in != nullptr ? HostWait::kSleep : HostWait::kSleepForever;
+  if (in != nullptr) {
     RETURN_IF_ERROR(
         gpu_->Copy(PointerOf<void*>(in->to), in->from.data(), in->from.size(), copies_));
   } else {
@@ -127,7 +147,7 @@ Status CudaDevice::BeginCopy(const DeviceCopy& copy, uint32_t place) {
 }
 
 Result<DeviceOutcome> CudaDevice::EndCopy(uint32_t place) {
-  RETURN_IF_ERROR(gpu_->Wait(copied_[place]));
+  RETURN_IF_ERROR(gpu_->Wait(copied_[place], copied_wait_[place]));
   return DeviceOutcome::kDone;
 }
 

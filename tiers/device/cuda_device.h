@@ -19,7 +19,9 @@ namespace moetier {
 
 // A GPU by the kernels of kernels/cuda, whose bits are the CPU's. Slots lie in its memory; what
 // reads RAM over the link has a stream of its own. Any error of a copy or a run loses the device:
-// what it still says cannot be trusted.
+// what it still says cannot be trusted. So does one that is not done in kLongestWait, but a copy
+// out: what it may still write of the host's memory is given to nobody, so it ends when the GPU
+// comes back, or with the process.
 // Memory:  its budget for slots, and beside it what each lane needs (GpuLane).
 // Threads: those of DeviceQueues.
 class CudaDevice final : public Device, private DeviceWork {
@@ -29,8 +31,8 @@ class CudaDevice final : public Device, private DeviceWork {
     Bytes budget;  // for slots
   };
 
-  // Has a kernel read the host's memory and copies back what it read: kUnavailable when that is not
-  // what was there. The clock outlives it.
+  // Has a kernel read the host's memory and copies back what it read, and bytes there and back:
+  // kUnavailable when they are not what they were. The clock outlives it.
   static Result<std::unique_ptr<CudaDevice>> Create(Options options,
                                                     std::unique_ptr<kernels::cuda::Gpu> gpu,
                                                     const Clock& clock);
@@ -54,6 +56,8 @@ class CudaDevice final : public Device, private DeviceWork {
 
   CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu, const Clock& clock);
   Status SelfTest();
+  Status Finish();  // of what stands in the stream of copies
+  [[nodiscard]] Error NotAsItWas(std::string_view what) const;
   Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
   Result<DeviceOutcome> EndCopy(uint32_t place) override;
   Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) override;
@@ -64,6 +68,7 @@ class CudaDevice final : public Device, private DeviceWork {
   std::array<std::unique_ptr<GpuLane>, kRecordPlaces> lanes_;
   kernels::cuda::StreamHandle copies_ = nullptr;
   std::array<kernels::cuda::EventHandle, kCopiesAtOnce> copied_{};
+  std::array<kernels::cuda::HostWait, kCopiesAtOnce> copied_wait_{};
 
   DeviceBudget budget_;
   DeviceQueues queues_;  // last: its threads use the rest

@@ -123,7 +123,7 @@ DeviceQueues::BegunCopy DeviceQueues::Begin(const QueuedCopy& queued, uint32_t p
 DeviceOutcome DeviceQueues::End(const BegunCopy& begun) {
   if (begun.ended) return *begun.ended;
   const Result<DeviceOutcome> outcome = work_.EndCopy(begun.place);
-  if (outcome) return *outcome;
+  if (outcome) return lost() ? DeviceOutcome::kFailed : *outcome;
   Lose(outcome.error().message);
   return DeviceOutcome::kFailed;
 }
@@ -159,7 +159,7 @@ DeviceOutcome DeviceQueues::Perform(RecordPlace place, const QueuedRun& queued) 
       break;
   }
   const Status status = work_.Compute(place, queued.tasks);
-  if (status) return DeviceOutcome::kDone;
+  if (status) return lost() ? DeviceOutcome::kFailed : DeviceOutcome::kDone;
   Lose(status.error().message);
   return DeviceOutcome::kFailed;
 }

@@ -22,7 +22,7 @@ Result<std::unique_ptr<GpuLane>> GpuLane::Create(kernels::cuda::Gpu& gpu, Record
   std::unique_ptr<GpuLane> lane(new GpuLane(gpu, place));
   ASSIGN_OR_RETURN(lane->stream_, gpu.NewStream());
   // A decoded layer takes tens of microseconds: less than it takes to wake a thread.
-  ASSIGN_OR_RETURN(lane->done_, gpu.NewEvent(HostWait::kSpin));
+  ASSIGN_OR_RETURN(lane->done_, gpu.NewEvent());
   return lane;
 }
 
@@ -81,7 +81,7 @@ Status GpuLane::TryKernels(const ExpertPlan& expert) {
     RETURN_IF_ERROR(LaunchRuns(expert, memory, 1, picks_max));
   }
   RETURN_IF_ERROR(gpu_.Record(done_, stream_));
-  return gpu_.Wait(done_);
+  return gpu_.Wait(done_, HostWait::kSpin);
 }
 
 Status GpuLane::Compute(const std::vector<DeviceTask>& tasks) {
@@ -130,7 +130,7 @@ Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> par
   const size_t result_bytes = size_t{expert.hidden} * sizeof(float);
   RETURN_IF_ERROR(gpu_.Copy(const_cast<float*>(results), memory.y, picks * result_bytes, stream_));
   RETURN_IF_ERROR(gpu_.Record(done_, stream_));
-  RETURN_IF_ERROR(gpu_.Wait(done_));
+  RETURN_IF_ERROR(gpu_.Wait(done_, HostWait::kSpin));
   const float* next = results;
   for (const Part& part : parts) {
     for (uint32_t i = 0; i < part.count; ++i, next += expert.hidden) {

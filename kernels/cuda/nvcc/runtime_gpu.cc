@@ -3,9 +3,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/cuda/event_wait.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/nvcc/driver_memory.h"
 #include "kernels/cuda/shown_ranges.h"
@@ -158,12 +160,11 @@ class RuntimeGpu final : public Gpu {
                           cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
     return StreamHandle{streams_.emplace_back(stream)};
   }
-  Result<EventHandle> NewEvent(HostWait wait) override {
+  Result<EventHandle> NewEvent() override {
     RETURN_IF_ERROR(UseHere());
-    const unsigned sleep = wait == HostWait::kSleep ? cudaEventBlockingSync : cudaEventDefault;
     cudaEvent_t event = nullptr;
     RETURN_IF_ERROR(Check("cudaEventCreateWithFlags",
-                          cudaEventCreateWithFlags(&event, sleep | cudaEventDisableTiming)));
+                          cudaEventCreateWithFlags(&event, cudaEventDisableTiming)));
     return EventHandle{events_.emplace_back(event)};
   }
 
@@ -177,9 +178,18 @@ class RuntimeGpu final : public Gpu {
     return Check("cudaEventRecord", cudaEventRecord(static_cast<cudaEvent_t>(event),
                                                     static_cast<cudaStream_t>(stream)));
   }
-  Status Wait(EventHandle event) override {
+  Status Wait(EventHandle event, HostWait wait) override {
     RETURN_IF_ERROR(UseHere());
-    return Check("cudaEventSynchronize", cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+    cudaError_t error = cudaSuccess;
+    Status came = AwaitEvent(wait, [&]() -> Result<bool> {
+      error = cudaEventQuery(static_cast<cudaEvent_t>(event));
+      if (error == cudaSuccess) return true;
+      if (error != cudaErrorNotReady) return Refused("cudaEventQuery", error);
+      (void)cudaGetLastError();
+      return false;
+    });
+    if (!came && error == cudaErrorNotReady) given_up_.store(true);
+    return came;
   }
   [[nodiscard]] Status CheckLaunch(int code) const override {
     const auto error = static_cast<cudaError_t>(code);
@@ -199,6 +209,10 @@ class RuntimeGpu final : public Gpu {
   }
   // A thread's first use of the GPU; costs next to nothing later.
   [[nodiscard]] Status UseHere() const {
+    if (given_up_.load(std::memory_order_relaxed)) {
+      return Error{ErrorCode::kUnavailable, Reason::kIo,
+                   fmt::format("{} did not answer and was given up", info_.name)};
+    }
     return Check("cudaSetDevice", cudaSetDevice(static_cast<int>(info_.ordinal)));
   }
 
@@ -206,6 +220,7 @@ class RuntimeGpu final : public Gpu {
   const std::unique_ptr<DriverMemory> memory_;
   std::vector<StreamHandle> streams_;
   std::vector<EventHandle> events_;
+  std::atomic<bool> given_up_{false};  // a flag alone: nothing is ordered by it
 };
 
 }  // namespace
@@ -214,15 +229,17 @@ Result<std::vector<GpuInfo>> FindGpus() {
   // Without a driver every other call says only that it is too old.
   int driver = 0;
   RETURN_IF_ERROR(Check("cudaDriverGetVersion", cudaDriverGetVersion(&driver)));
-  if (driver == 0) return Error{ErrorCode::kUnavailable, Reason::kIo, "no NVIDIA driver"};
+  if (driver == 0) return Error{ErrorCode::kNotFound, Reason::kIo, "no NVIDIA driver"};
   int count = 0;
-  if (Status counted = Check("cudaGetDeviceCount", cudaGetDeviceCount(&count)); !counted) {
+  const cudaError_t count_error = cudaGetDeviceCount(&count);
+  if (Status counted = Check("cudaGetDeviceCount", count_error); !counted) {
     counted.error().message += fmt::format(
         "; the driver is for CUDA {}.{}, this build of {}.{}. If nvidia-smi finds the GPU, see "
         "that "
         "/dev/nvidia-uvm is there (`nvidia-modprobe -u -c 0` makes it) and CUDA_VISIBLE_DEVICES is "
         "right",
         driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    if (count_error == cudaErrorNoDevice) counted.error().code = ErrorCode::kNotFound;
     return counted.error();
   }
   std::vector<GpuInfo> usable;

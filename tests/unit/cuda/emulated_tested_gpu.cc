@@ -18,7 +18,7 @@ class EmulatedWorkClock final : public WorkClock {
     const auto begin = std::chrono::steady_clock::now();
     RETURN_IF_ERROR(gpu_.CheckLaunch(work()));
     RETURN_IF_ERROR(gpu_.Record(end_, stream_));
-    RETURN_IF_ERROR(gpu_.Wait(end_));
+    RETURN_IF_ERROR(gpu_.Wait(end_, HostWait::kSpin));
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   Result<DeviceWork> Capture(const DeviceWork& work) override { return work; }
@@ -40,7 +40,7 @@ Result<std::unique_ptr<Gpu>> OpenTestedGpu(uint64_t seed) {
 }
 
 Result<std::unique_ptr<WorkClock>> NewWorkClock(Gpu& gpu, StreamHandle stream) {
-  ASSIGN_OR_RETURN(const EventHandle end, gpu.NewEvent(HostWait::kSpin));
+  ASSIGN_OR_RETURN(const EventHandle end, gpu.NewEvent());
   return std::unique_ptr<WorkClock>(std::make_unique<EmulatedWorkClock>(gpu, stream, end));
 }
 

@@ -8,7 +8,7 @@ Result<std::unique_ptr<KernelDevice>> KernelDevice::Open(uint64_t seed) {
   ASSIGN_OR_RETURN(std::unique_ptr<Gpu> gpu, OpenTestedGpu(seed));
   std::unique_ptr<KernelDevice> device(new KernelDevice(std::move(gpu)));
   ASSIGN_OR_RETURN(device->stream_, device->gpu_->NewStream());
-  ASSIGN_OR_RETURN(device->end_, device->gpu_->NewEvent(HostWait::kSpin));
+  ASSIGN_OR_RETURN(device->end_, device->gpu_->NewEvent());
   ASSIGN_OR_RETURN(device->clock_, NewWorkClock(*device->gpu_, device->stream_));
   return device;
 }
@@ -35,7 +35,7 @@ Status KernelDevice::Copy(void* to, const void* from, size_t bytes) {
 
 Status KernelDevice::Wait() {
   RETURN_IF_ERROR(gpu_->Record(end_, stream_));
-  return gpu_->Wait(end_);
+  return gpu_->Wait(end_, HostWait::kSpin);
 }
 
 Status KernelDevice::Run(const DeviceWork& work) {

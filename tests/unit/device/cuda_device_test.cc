@@ -5,6 +5,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "kernels/cuda/emulated_gpu.h"
@@ -38,8 +39,7 @@ EmulatedGpu::Options Card(uint64_t seed = 0, uint32_t compute = 90) {
 class Bench {
  public:
   explicit Bench(EmulatedGpu::Options card = Card(), Bytes budget = 16_MiB)
-      : device(CudaDevice::Create({.name = "gpu0", .budget = budget},
-                                  std::make_unique<EmulatedGpu>(std::move(card)), clock)
+      : device(CudaDevice::Create({.name = "gpu0", .budget = budget}, Open(std::move(card)), clock)
                    .value()) {
     for (const SizeClassGeometry& each : model.geometry().size_classes) {
       plan.regions.push_back(
@@ -54,6 +54,11 @@ class Bench {
   }
   ~Bench() { device->Stop(); }
 
+  std::unique_ptr<EmulatedGpu> Open(EmulatedGpu::Options card) {
+    auto opened = std::make_unique<EmulatedGpu>(std::move(card));
+    gpu = opened.get();
+    return opened;
+  }
   [[nodiscard]] DeviceAddress Slot(uint32_t slot) const {
     return arena->Slot(SizeClass{0}, SlotIndex{slot});
   }
@@ -75,6 +80,7 @@ class Bench {
   SteadyClock clock;
   SyntheticModel model{{.experts = 4, .hidden = 64, .ffn = 64}};
   DeviceRecord record;
+  EmulatedGpu* gpu = nullptr;  // the device's
   std::unique_ptr<CudaDevice> device;
   ArenaPlan plan;
   std::unique_ptr<DeviceArena> arena;
@@ -196,6 +202,51 @@ TEST_CASE("CudaDevice: runs over slots, runs over RAM and copies go on side by s
   CHECK(in_ram.Outputs() == in_ram.Expected(bench.model, 1));
   CHECK(bench.record.losses().empty());
   bench.device->HideHost(bench.model.file());
+}
+
+TEST_CASE("CudaDevice: a GPU that hangs is lost when its time is up, and stops", "[cuda]") {
+  EmulatedGpu::Options card = Card();
+  card.longest_wait = std::chrono::milliseconds(200);
+  Bench bench(card);
+  DeviceRows rows(bench.model, LayerIndex{1}, 2);
+  bench.gpu->Hang();
+  CHECK(bench.Compute({rows.Task(bench.Slot(0))}) == DeviceOutcome::kFailed);
+  REQUIRE(bench.record.losses().size() == 1);
+  CHECK_THAT(bench.record.losses()[0].message, Catch::Contains("has not answered for"));
+  const std::vector<std::byte> bytes(4096);
+  CHECK(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kFailed);
+}
+
+TEST_CASE("CudaDevice: a copy out that hangs keeps the memory that it may still write", "[cuda]") {
+  EmulatedGpu::Options card = Card();
+  card.longest_wait = std::chrono::milliseconds(50);
+  Bench bench(card);
+  const std::vector<std::byte> kept = Pattern(4096, 9);
+  REQUIRE(bench.Copy(CopyIn{.from = kept, .to = bench.Slot(0)}) == DeviceOutcome::kDone);
+  DeviceRows rows(bench.model, LayerIndex{1}, 2);
+  std::vector<std::byte> out(4096);
+  bench.gpu->Hang();
+  bench.device->Copy(CopyId{++bench.copies}, CopyOut{.from = bench.Slot(0), .to = out});
+  CHECK(bench.Compute({rows.Task(bench.Slot(0))}) == DeviceOutcome::kFailed);
+  REQUIRE(bench.record.losses().size() == 1);
+  std::this_thread::sleep_for(2 * card.longest_wait);
+  CHECK(bench.record.Copies(1).size() == 1);  // it has not ended
+  bench.gpu->Recover();
+  const std::vector<CopyDone> done = bench.record.Copies(2);
+  REQUIRE(done.size() == 2);
+  CHECK(done[1].outcome == DeviceOutcome::kFailed);
+}
+
+TEST_CASE("AwaitEvent: an error ends the wait at once", "[cuda]") {
+  int looks = 0;
+  const Status status =
+      kernels::cuda::AwaitEvent(kernels::cuda::HostWait::kSleepForever, [&]() -> Result<bool> {
+        if (++looks < 3) return false;
+        return Error{ErrorCode::kUnavailable, Reason::kIo, "gone"};
+      });
+  REQUIRE(!status);
+  CHECK(status.error().message == "gone");
+  CHECK(looks == 3);
 }
 
 TEST_CASE("CudaDevice: experts that no kernel takes are refused by name", "[cuda]") {

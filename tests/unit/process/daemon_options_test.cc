@@ -104,6 +104,8 @@ TEST_CASE("OpenFilesNeeded: counts all that clients can make the daemon hold", "
   DaemonConfig config;
   config.limits.sessions = 1;
   config.fast_lane.enabled = false;
+  CHECK(OpenFilesNeeded(config) == 64 + 1 + 64);  // the GPU that there may be
+  config.gpu = UseGpu::kOff;
   CHECK(OpenFilesNeeded(config) == 64 + 1);
   config.models.resize(2);
   CHECK(OpenFilesNeeded(config) == 64 + 1 + 2 * 16);
