@@ -170,13 +170,16 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
   const std::string budget_name =
       options.ram_key.empty() ? fmt::format("models[{}].ram", options.name) : options.ram_key;
   arena.what = budget_name;
-  arena.on_progress = [&](Bytes done, Bytes total) {
-    ModelProgress progress;
-    progress.stage = "populate";
-    progress.bytes_done = done;
-    progress.bytes_total = total;
-    return listener(progress) == GoOn::kYes;
+  const auto report = [&](const char* stage) {
+    return [&listener, stage](Bytes done, Bytes total) {
+      ModelProgress progress;
+      progress.stage = stage;
+      progress.bytes_done = done;
+      progress.bytes_total = total;
+      return listener(progress) == GoOn::kYes;
+    };
   };
+  arena.on_progress = report("populate");
   Result<std::unique_ptr<LoadedModel>> built = build(id, arena);
   if (!built.has_value()) {
     MutexLock lock(models_mu_);
@@ -184,7 +187,14 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
     return std::move(built).error();
   }
   std::unique_ptr<LoadedModel> model = std::move(built).value();
-  if (device_ != nullptr) UseDevice(options, *device_, *model);
+  if (device_ != nullptr) {
+    if (Status used = UseDevice(options, *device_, report("register"), *model); !used) {
+      CloseModel(std::move(model), *reader_);
+      MutexLock lock(models_mu_);
+      models_.erase(id);
+      return used;
+    }
+  }
   const PrefetchOptions& prefetch = options_.executor.prefetch;
   if (prefetch.enabled && prefetch.router) LoadRouters(options.directory, *model);
   ModelInfo info;

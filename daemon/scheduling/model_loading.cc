@@ -134,18 +134,22 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
   return model;
 }
 
-void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model) {
+Status UseDevice(const ModelOptions& options, Device& device, const ShownSlots::Progress& progress,
+                 LoadedModel& model) {
   for (const LayerGeometry& layer : model.geometry->layers) {
     Status admitted = device.Admit(layer.shape, layer.record);
     if (admitted) continue;
     model.fallbacks.push_back({"device:none", std::move(admitted).error().message});
-    return;
+    return Ok{};
   }
   std::vector<uint32_t> slots;
   for (const ArenaRegion& region : model.arena->plan().regions) slots.push_back(region.slots);
-  Result<std::unique_ptr<ShownSlots>> shown = ShownSlots::Create(device, *model.arena, slots);
+  Result<std::unique_ptr<ShownSlots>> shown =
+      ShownSlots::Create(device, *model.arena, slots, progress);
   if (shown) {
     model.shown = std::move(shown).value();
+  } else if (shown.error().code == ErrorCode::kCancelled) {
+    return std::move(shown).error();
   } else {
     model.fallbacks.push_back({"zero_copy:none", std::move(shown).error().message});
   }
@@ -158,6 +162,7 @@ void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model) 
                          model.id, *model.geometry, device);
     if (pool.has_value()) {
       model.vram = std::move(pool).value();
+      if (const auto& less = model.vram->less()) model.fallbacks.push_back({"vram:less", *less});
     } else {
       model.fallbacks.push_back({"vram:none", std::move(pool).error().message});
     }
@@ -165,6 +170,7 @@ void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model) 
   model.planning = std::make_unique<ModelPlanning>(
       *model.geometry, device.description(),
       ModelPlanning::Lanes{.gpu = model.vram != nullptr, .zero_copy = model.shown != nullptr});
+  return Ok{};
 }
 
 void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader) {

@@ -61,7 +61,9 @@ Result<std::unique_ptr<LoadedModel>> BuildModelOver(OpenedStore open, const Mode
 
 // Gives the model slots on the device, if it is to have any, and plans over the device's lanes.
 // What the device refuses is named among the model's fallbacks, and the model goes on without.
-void UseDevice(const ModelOptions& options, Device& device, LoadedModel& model);
+// kCancelled when `progress` says so.
+Status UseDevice(const ModelOptions& options, Device& device, const ShownSlots::Progress& progress,
+                 LoadedModel& model);
 
 // Closes the model's files; its memory goes with it.
 void CloseModel(std::unique_ptr<LoadedModel> model, RecordReader& reader);

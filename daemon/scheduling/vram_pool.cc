@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text_size.h"
 #include "tiers/arena_plan.h"
 
 namespace moetier {
@@ -23,31 +24,40 @@ std::vector<ExpertKey> KeysOfClass(ModelId model, const ModelGeometry& geometry,
 struct PlannedArena {
   ArenaPlan plan;
   std::unique_ptr<DeviceArena> arena;
+  std::optional<std::string> less;
 };
 
-// What is free on several devices may be in pieces too small for the last slots: then the largest
-// plan that fits, to a hundredth.
+// Whether a smaller arena may be had: what several devices have free may be in pieces too small for
+// the last slots, and other programs may have taken what a budget counts on.
+bool MayFitSmaller(const Error& refusal, const ArenaPlan& plan) {
+  return refusal.code == ErrorCode::kExhausted && plan.least < plan.total;
+}
+
+// The plan's, or the largest below it that fits, to a hundredth.
 Result<PlannedArena> AllocateMost(const ModelGeometry& geometry, ArenaPlan plan, Device& device,
                                   std::string_view key) {
   Result<std::unique_ptr<DeviceArena>> arena = device.Allocate(plan, key);
-  Bytes fits = plan.least;
-  Bytes fails = plan.total;
-  const bool in_pieces = !arena && arena.error().reason == Reason::kNoRoom && fits < fails;
-  if (!in_pieces) {
-    if (!arena) return std::move(arena).error();
-    return PlannedArena{std::move(plan), *std::move(arena)};
-  }
+  if (arena) return PlannedArena{std::move(plan), *std::move(arena), {}};
+  const Error refusal = std::move(arena).error();
+  if (!MayFitSmaller(refusal, plan)) return refusal;
   const auto allocate = [&](Bytes budget) -> Result<PlannedArena> {
     ASSIGN_OR_RETURN(ArenaPlan smaller,
                      VramPool::Plan(geometry, budget, device.description().granule));
     ASSIGN_OR_RETURN(std::unique_ptr<DeviceArena> part, device.Allocate(smaller, key));
-    return PlannedArena{std::move(smaller), std::move(part)};
+    return PlannedArena{std::move(smaller), std::move(part), {}};
   };
+  Bytes fits = plan.least;
+  Bytes fails = plan.total;
   while ((fails - fits).count() > plan.total.count() / 100) {
     const Bytes middle = fits + Bytes((fails - fits).count() / 2);
     (allocate(middle) ? fits : fails) = middle;
   }
-  return allocate(fits);
+  if (refusal.reason == Reason::kNoRoom) return allocate(fits);
+  ASSIGN_OR_RETURN(PlannedArena had,
+                   allocate(std::max(plan.least, fits - Bytes(fits.count() / 8))));
+  had.less = fmt::format("{}; it has {} in place of {}", refusal.message,
+                         FormatSize(had.plan.total), FormatSize(plan.total));
+  return had;
 }
 
 }  // namespace
@@ -78,6 +88,7 @@ Result<std::unique_ptr<VramPool>> VramPool::Create(const Options& options, Model
                    AllocateMost(geometry, *std::move(plan), device, options.budget_key));
   std::unique_ptr<VramPool> pool(new VramPool(options.admission, had.plan.budget));
   pool->arena_ = std::move(had.arena);
+  pool->less_ = std::move(had.less);
   for (size_t i = 0; i < had.plan.regions.size(); ++i) {
     Class& each = pool->classes_.emplace_back();
     const uint32_t places = pool->arena_->Places(SizeClass{static_cast<uint8_t>(i)});

@@ -46,8 +46,9 @@ class VramPool {
   // records, with what granules take beside them.
   static Result<ArenaPlan> Plan(const ModelGeometry& geometry, const MemoryBudget& budget,
                                 Bytes granule);
-  // kExhausted when the device has no room for a slot of each size class; whatever the device
-  // refuses with.
+  // Where the device's driver has less memory than the budget says, what it has less an eighth,
+  // which is left to who took it: less() says so. kExhausted when the device has no room for a slot
+  // of each size class; whatever the device refuses with.
   static Result<std::unique_ptr<VramPool>> Create(const Options& options, ModelId model,
                                                   const ModelGeometry& geometry, Device& device);
 
@@ -119,6 +120,8 @@ class VramPool {
   [[nodiscard]] Bytes size() const { return arena_->size(); }
   [[nodiscard]] Bytes budget() const { return budget_; }
   void set_budget(Bytes budget) { budget_ = budget; }
+  // Why it was created with less than its budget and the device's, if it was.
+  [[nodiscard]] const std::optional<std::string>& less() const { return less_; }
 
  private:
   struct Class {
@@ -131,6 +134,7 @@ class VramPool {
 
   const VramAdmission admission_;
   Bytes budget_;
+  std::optional<std::string> less_;
   std::unique_ptr<DeviceArena> arena_;
   std::vector<Class> classes_;
   std::unordered_set<ExpertKey> touched_;  // kSecondTouch: once

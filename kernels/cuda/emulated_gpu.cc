@@ -25,7 +25,7 @@ std::byte* NewBlock(size_t bytes) {
 void DeleteBlock(std::byte* block) { ::operator delete(block, kBlockAlignment); }
 
 Error OutOfMemory(std::string message) {
-  return {ErrorCode::kExhausted, Reason::kNoRoom, std::move(message)};
+  return {ErrorCode::kExhausted, Reason::kMemoryLimit, std::move(message)};
 }
 
 Error Refused(std::string message) {

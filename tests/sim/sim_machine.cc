@@ -133,7 +133,11 @@ std::unique_ptr<LoadedModel> SimMachine::Load(const SimSetup& setup) {
   for (const LayerGeometry& layer : geometry.layers) {
     loaded->verified[layer.layer].resize(layer.experts);
   }
-  if (device_) UseDevice(setup.model, *device_, *loaded);
+  if (device_) {
+    const auto go_on = [](Bytes, Bytes) { return true; };
+    const Status used = UseDevice(setup.model, *device_, go_on, *loaded);
+    MOE_CHECK(used.has_value(), "{}", used.error().message);
+  }
   return loaded;
 }
 

@@ -55,7 +55,9 @@ DeviceBench::DeviceBench(const Options& options)
   OpenedStore store{.store = model.MakeStore(), .files = std::span(&file, 1), .fallbacks = {}};
   std::unique_ptr<LoadedModel> loaded =
       BuildModelOver(std::move(store), load, id, {}, {}, reader).value();
-  UseDevice(load, device, *loaded);
+  const Status used = UseDevice(
+      load, device, [](Bytes, Bytes) { return true; }, *loaded);
+  MOE_CHECK(used.has_value(), "{}", used.error().message);
   executor.AddModel(std::move(loaded));
 }
 

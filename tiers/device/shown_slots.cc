@@ -1,15 +1,40 @@
 #include "tiers/device/shown_slots.h"
 
+#include <algorithm>
+
+#include "base/text_size.h"
+
 namespace moetier {
+namespace {
+
+constexpr Bytes kProgressStep = 256_MiB;
+
+}  // namespace
 
 Result<std::unique_ptr<ShownSlots>> ShownSlots::Create(Device& device, Arena& arena,
-                                                       const std::vector<uint32_t>& slots) {
+                                                       const std::vector<uint32_t>& slots,
+                                                       const Progress& progress) {
   std::unique_ptr<ShownSlots> shown(new ShownSlots(device, arena));
   for (size_t i = 0; i < slots.size(); ++i) {
     shown->shown_.emplace_back(arena.Places(SizeClass{static_cast<uint8_t>(i)}));
   }
+  Bytes total;
+  for (size_t i = 0; i < slots.size(); ++i) total += arena.plan().regions[i].slot_bytes * slots[i];
+  Bytes done;
   for (size_t i = 0; i < slots.size(); ++i) {
-    RETURN_IF_ERROR(shown->Show(SizeClass{static_cast<uint8_t>(i)}, SlotIndex{0}, slots[i]));
+    const Bytes slot_bytes = arena.plan().regions[i].slot_bytes;
+    const auto step = static_cast<uint32_t>(
+        std::clamp<uint64_t>(kProgressStep.count() / slot_bytes.count(), 1, UINT32_MAX));
+    for (uint32_t first = 0; first < slots[i];) {
+      const uint32_t count = std::min(step, slots[i] - first);
+      RETURN_IF_ERROR(shown->Show(SizeClass{static_cast<uint8_t>(i)}, SlotIndex{first}, count));
+      first += count;
+      done += slot_bytes * count;
+      if (progress(done, total)) continue;
+      return Error{ErrorCode::kCancelled, Reason::kCancelled,
+                   fmt::format("stopped after {} of {} were shown to {}", FormatSize(done),
+                               FormatSize(total), device.description().name)};
+    }
   }
   return shown;
 }

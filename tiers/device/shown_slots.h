@@ -2,9 +2,11 @@
 #define MOETIER_TIERS_DEVICE_SHOWN_SLOTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "base/bytes.h"
 #include "tiers/arena.h"
 #include "tiers/device/device.h"
 #include "tiers/slot_memory.h"
@@ -18,10 +20,14 @@ namespace moetier {
 // Lifetime: the arena and the device outlive it; its destructor hides what is shown.
 class ShownSlots final : public SlotMemory {
  public:
+  // Told now and then how many bytes of how many are shown; false ends Create with kCancelled.
+  using Progress = std::function<bool(Bytes done, Bytes total)>;
+
   // `slots[c]` of class c, from 0 on, have memory. The device's error, with nothing shown, when one
-  // cannot be.
+  // cannot be. A GPU pins some GB a second.
   static Result<std::unique_ptr<ShownSlots>> Create(Device& device, Arena& arena,
-                                                    const std::vector<uint32_t>& slots);
+                                                    const std::vector<uint32_t>& slots,
+                                                    const Progress& progress);
   ~ShownSlots() override;
   ShownSlots(const ShownSlots&) = delete;
   ShownSlots& operator=(const ShownSlots&) = delete;

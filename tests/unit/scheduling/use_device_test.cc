@@ -35,13 +35,15 @@ ModelOptions NoSlots() {
   return options;
 }
 
+bool GoOn(Bytes /*done*/, Bytes /*total*/) { return true; }
+
 }  // namespace
 
 TEST_CASE("UseDevice: a device shown the model's RAM plans with its lanes", "[scheduling]") {
   WatchingDevice device;
   {
     Model model;
-    UseDevice(NoSlots(), device, model.loaded);
+    REQUIRE(UseDevice(NoSlots(), device, GoOn, model.loaded));
     CHECK(model.loaded.planning != nullptr);
     CHECK(model.loaded.shown != nullptr);
     CHECK(device.shown.size() == 12);  // three layers of four experts
@@ -55,7 +57,7 @@ TEST_CASE("UseDevice: a device that cannot compute the experts leaves them to th
   WatchingDevice device;
   device.admits = false;
   Model model;
-  UseDevice(NoSlots(), device, model.loaded);
+  REQUIRE(UseDevice(NoSlots(), device, GoOn, model.loaded));
   CHECK(model.loaded.planning == nullptr);
   CHECK(model.loaded.vram == nullptr);
   CHECK(device.shown.empty());
@@ -68,11 +70,40 @@ TEST_CASE("UseDevice: a device that cannot read RAM has no zero-copy lane, by na
   WatchingDevice device;
   device.may_show = 5;
   Model model;
-  UseDevice(ModelOptions(), device, model.loaded);
+  REQUIRE(UseDevice(ModelOptions(), device, GoOn, model.loaded));
   CHECK(model.loaded.shown == nullptr);
   CHECK(model.loaded.planning != nullptr);
   CHECK(device.shown.empty());
   CHECK(model.Fallbacks() == std::vector<std::string>{"zero_copy:none", "vram:none"});
+}
+
+TEST_CASE("UseDevice: a stop while RAM is shown ends the load, and nothing stays shown",
+          "[scheduling]") {
+  WatchingDevice device;
+  Model model;
+  const Status used = UseDevice(
+      NoSlots(), device, [](Bytes, Bytes) { return false; }, model.loaded);
+  REQUIRE(!used);
+  CHECK(used.error().code == ErrorCode::kCancelled);
+  CHECK(device.shown.empty());
+}
+
+TEST_CASE(
+    "UseDevice: where the driver has less memory than the budget, the pool is smaller, by name",
+    "[scheduling]") {
+  WatchingDevice device;
+  Model model;
+  const Bytes all = model.loaded.geometry->TotalBytes();
+  device.budget = all * 2;
+  device.has = Bytes(all.count() / 2);
+  REQUIRE(UseDevice(ModelOptions(), device, GoOn, model.loaded));
+  REQUIRE(model.loaded.vram != nullptr);
+  const uint64_t had = model.loaded.vram->size().count();
+  CHECK(had <= device.has.count() * 7 / 8);  // the rest is left to others
+  CHECK(had > device.has.count() / 2);
+  REQUIRE(model.Fallbacks() == std::vector<std::string>{"vram:less"});
+  CHECK_THAT(model.loaded.fallbacks[0].reason, Catch::StartsWith("models[].vram: no more memory") &&
+                                                   Catch::Contains(" in place of "));
 }
 
 }  // namespace moetier
