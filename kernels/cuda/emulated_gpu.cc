@@ -234,16 +234,31 @@ Status EmulatedGpu::Wait(EventHandle event, HostWait wait) {
     failed_ = failed_ || (options_.fails_after > 0 && ++waits_ > options_.fails_after);
     RETURN_IF_ERROR(CheckAlive());
   }
+  RETURN_IF_ERROR(AwaitAnswer(wait));
+  return device_.Synchronise(EventOf(event));
+}
+
+Status EmulatedGpu::AwaitAnswer(HostWait wait) {
   const auto answers = [this]() -> Result<bool> {
     MutexLock lock(mu_);
     return !hangs_;
   };
-  if (Status answered = AwaitEvent(wait, answers, options_.longest_wait); !answered) {
+  Status answered = AwaitEvent(wait, answers, options_.longest_wait);
+  if (answered) return answered;
+  MutexLock lock(mu_);
+  failed_ = true;
+  return answered;
+}
+
+void EmulatedGpu::WaitIdle(StreamHandle stream, HostWait wait) {
+  {
     MutexLock lock(mu_);
-    failed_ = true;
-    return answered;
+    if (hangs_ && failed_ && wait != HostWait::kSleepForever) return;
   }
-  return device_.Synchronise(EventOf(event));
+  if (!AwaitAnswer(wait)) return;
+  simt::Event& end = device_.NewEvent();
+  device_.Record(end, StreamOf(stream));
+  static_cast<void>(device_.Synchronise(end));
 }
 
 void EmulatedGpu::Hang() {

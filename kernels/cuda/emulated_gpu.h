@@ -49,6 +49,7 @@ class EmulatedGpu : public Gpu {
   Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override EXCLUDES(mu_);
   Status Record(EventHandle event, StreamHandle stream) override EXCLUDES(mu_);
   Status Wait(EventHandle event, HostWait wait) override EXCLUDES(mu_);
+  void WaitIdle(StreamHandle stream, HostWait wait) override EXCLUDES(mu_);
   // It answers no wait that begins or goes on, until it recovers: then whoever still waits sees
   // done what was asked of it.
   void Hang() EXCLUDES(mu_);
@@ -56,6 +57,8 @@ class EmulatedGpu : public Gpu {
   [[nodiscard]] Status CheckLaunch(int code) const override;
 
  private:
+  // Until it does not hang; an error when the time is up.
+  Status AwaitAnswer(HostWait wait) EXCLUDES(mu_);
   using Ranges = std::map<const std::byte*, size_t>;  // bytes by where they begin
   Status Take(size_t bytes) REQUIRES(mu_);
   [[nodiscard]] Status CheckAlive() const REQUIRES(mu_);

@@ -26,8 +26,8 @@ struct GpuInfo {
 using EventHandle = void*;  // a cudaEvent_t, or an event of the emulator
 
 // How the host waits: by looking at it all the time, or with sleeps between, which takes tens of
-// microseconds more. Both give the GPU up after kLongestWait. kSleepForever does not: for work that
-// writes where the host would put something else (event_wait.h).
+// microseconds more. Both give the GPU up after kLongestWait; kSleepForever does not
+// (event_wait.h).
 enum class HostWait : uint8_t { kSpin, kSleep, kSleepForever };
 
 // What this project needs of CUDA's runtime, for one GPU: memory, streams, copies, events. Kernels
@@ -74,6 +74,10 @@ class Gpu {
   // was given up refuses everything, and keeps its memory and what was shown to it until the
   // process ends: the driver would wait for it to take them back.
   virtual Status Wait(EventHandle event, HostWait wait) = 0;
+  // After an error: until nothing that was put into the stream is still to be done or under way,
+  // because it is done or because the GPU does no more work. Returns early when the GPU is given
+  // up.
+  virtual void WaitIdle(StreamHandle stream, HostWait wait) = 0;
   // The error of a launch's code; Ok for 0.
   [[nodiscard]] virtual Status CheckLaunch(int code) const = 0;
 };

@@ -30,21 +30,27 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 
 GpuWorld::GpuWorld(GpuModel& model, uint64_t seed, GpuCanary canary, SimTrace& trace)
     : model_(model), random_(seed), trace_(trace) {
-  card_.canary = canary;
+  cards_[0].canary = canary;
 }
 
 ModelId GpuWorld::id() const { return core_->FindModel(model_.name())->id; }
 
-void GpuWorld::DrawCard() {
-  card_.options.info = {.ordinal = 0,
-                        .uuid = "GPU-00000000-0000-0000-0000-000000000000",
-                        .name = "Emulated GPU",
-                        .compute = random_.Percent(50) ? 90u : 86u,  // they read in different ways
-                        .memory = 64_MiB};
-  card_.options.grid.seed = random_.Percent(25) ? 0 : random_.Next();
+// A canary's card is alone: what it needs to be caught is then all there.
+void GpuWorld::DrawCards() {
+  if (cards_[0].canary == GpuCanary::kNone && random_.Percent(40)) card_count_ = 2;
+  const uint32_t compute = random_.Percent(50) ? 90 : 86;  // they read in different ways
+  for (size_t i = 0; i < card_count_; ++i) {
+    cards_[i].options.info = {.ordinal = static_cast<uint32_t>(i),
+                              .uuid = fmt::format("GPU-00000000-0000-0000-0000-{:012}", i),
+                              .name = "Emulated GPU",
+                              .compute = compute,
+                              .memory = 64_MiB};
+    cards_[i].options.grid.seed = random_.Percent(25) ? 0 : random_.Next();
+  }
   if (random_.Percent(50)) return;
-  card_.fault.call = static_cast<CardCall>(random_.Below(kCardCalls));
-  card_.fault.nth = random_.Between(1, random_.Percent(50) ? 20 : 150);
+  CardFault& fault = cards_[random_.Below(card_count_)].fault;
+  fault.call = static_cast<CardCall>(random_.Below(kCardCalls));
+  fault.nth = random_.Between(1, random_.Percent(50) ? 20 : 150);
 }
 
 ModelOptions GpuWorld::DrawModel() {
@@ -68,20 +74,24 @@ Status GpuWorld::Start() {
   options.executor.prefetch.enabled = random_.Percent(50);
   // Sometimes less than the model's slots take: some of its granules then lack room.
   const Bytes budget = random_.Percent(80) ? 16_MiB : Bytes(random_.Between(1, 16) * (64u << 10));
-  ExpertCore::GpuOptions gpu;
-  gpu.want = ExpertCore::GpuOptions::Want::kListed;
-  gpu.open.emplace_back([this, budget](const Clock& clock) -> Result<std::unique_ptr<Device>> {
-    ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
-                     CudaDevice::Create({.name = "gpu0", .budget = budget},
-                                        std::make_unique<SimGpu>(card_), clock));
-    return std::unique_ptr<Device>(std::move(device));
-  });
-  options.gpu = std::move(gpu);
+  options.gpu.want = ExpertCore::GpuOptions::Want::kListed;
+  AddCard(options, 0, budget);
+  if (card_count_ > 1) AddCard(options, 1, Bytes(random_.Between(1, 16) * (64u << 10)));
   ASSIGN_OR_RETURN(core_, ExpertCore::Create(options, clock_, log_));
   options_ = DrawModel();
   RETURN_IF_ERROR(core_->Load(options_, AtOnce));
   OpenSessions();
   return Ok{};
+}
+
+void GpuWorld::AddCard(ExpertCore::Options& options, size_t number, Bytes budget) {
+  const auto open = [this, number, budget](const Clock& clock) -> Result<std::unique_ptr<Device>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
+                     CudaDevice::Create({.name = fmt::format("gpu{}", number), .budget = budget},
+                                        std::make_unique<SimGpu>(cards_[number]), clock));
+    return std::unique_ptr<Device>(std::move(device));
+  };
+  options.gpu.open.emplace_back(open);
 }
 
 void GpuWorld::OpenSessions() {
@@ -92,15 +102,20 @@ void GpuWorld::OpenSessions() {
 }
 
 std::optional<std::string> GpuWorld::Run() {
-  DrawCard();
+  DrawCards();
   if (const Status started = Start(); !started) return started.error().message;
-  trace_.Say("{}: fault {} at {}, GPU: {}", model_.name(), static_cast<int>(card_.fault.call),
-             card_.fault.nth, card_.options.grid.seed);
+  for (size_t i = 0; i < card_count_; ++i) {
+    trace_.Say("{}: card {}: fault {} at {}, order {}", model_.name(), i,
+               static_cast<int>(cards_[i].fault.call), cards_[i].fault.nth,
+               cards_[i].options.grid.seed);
+  }
   const uint32_t events = random_.Between(10, 60);
   for (uint32_t i = 0; i < events && !breach_; ++i) PlayOneEvent();
   ComeToRest();
   core_.reset();
-  if (const auto left = card_.left()) Report("the card was closed with " + *left);
+  for (const SimCard& card : cards_) {
+    if (const auto left = card.left()) Report("a card was closed with " + *left);
+  }
   return breach_;
 }
 
@@ -225,7 +240,8 @@ void GpuWorld::ChangeBudget() {
   trace_.Say("budget of pool {}: {} bytes: {}", Raw(of.pool), bytes.count(),
              set ? "set" : set.error().message);
   if (set || set.error().code == ErrorCode::kExhausted || of.pool == kDevicePool) return;
-  if (!card_.has_failed()) Report("a budget is refused: " + set.error().message);
+  if (std::ranges::none_of(cards_, &SimCard::has_failed))
+    Report("a budget is refused: " + set.error().message);
 }
 
 void GpuWorld::PinOrUnpin() {

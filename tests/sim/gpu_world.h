@@ -3,6 +3,7 @@
 
 #include <spdlog/logger.h>
 
+#include <array>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -23,12 +24,12 @@
 
 namespace moetier {
 
-// The real core with the CUDA device over an emulated card. A seed draws the card, its fault, the
-// order of its streams and threads, the model, and all that sessions and operator do, on this one
-// thread; the executor's and the device's threads run beside it, and their turns are the host's
-// choice. So a seed that fails may need to be played a few times.
-// Every call that is not cancelled must be answered with the reference's bits, whatever the card
-// does; at the end nothing may be left on the card, in its budget or in the ledgers.
+// The real core with the CUDA device over an emulated card, or over two. A seed draws them, a fault
+// of one, the order of streams and threads, the model, and all that sessions and operator do, on
+// this one thread; the executor's and the device's threads run beside it, and their turns are the
+// host's choice. So a seed that fails may need to be played a few times. Every call that is not
+// cancelled must be answered with the reference's bits, whatever the card does; at the end nothing
+// may be left on the card, in its budget or in the ledgers.
 class GpuWorld {
  public:
   GpuWorld(GpuModel& model, uint64_t seed, GpuCanary canary, SimTrace& trace);
@@ -51,7 +52,8 @@ class GpuWorld {
     std::vector<std::pair<SessionId, LeaseId>> leases GUARDED_BY(mu);
   };
 
-  void DrawCard();
+  void DrawCards();
+  void AddCard(ExpertCore::Options& options, size_t number, Bytes budget);
   [[nodiscard]] ModelOptions DrawModel();
   Status Start();
   void OpenSessions();
@@ -83,7 +85,8 @@ class GpuWorld {
   SimTrace& trace_;
   SteadyClock clock_;
   spdlog::logger log_{"sim"};  // no sinks
-  SimCard card_;
+  std::array<SimCard, 2> cards_;
+  size_t card_count_ = 1;
   std::unique_ptr<ExpertCore> core_;
   ModelOptions options_;
   std::vector<Asked> asked_;

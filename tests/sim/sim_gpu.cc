@@ -59,35 +59,19 @@ SimGpu::~SimGpu() {
 }
 
 Status SimGpu::Begin(CardCall call) {
-  {
-    MutexLock lock(mu_);
-    const bool fails =
-        ++calls_[static_cast<size_t>(call)] == card_.fault.nth && call == card_.fault.call;
-    if (!dead_ && !fails) return Ok{};
-    if (fails) {
-      MutexLock card_lock(card_.mu_);
-      card_.failed_ = true;
-    }
-    if (!dead_ && IsOfMemory(call)) {
-      return Error{ErrorCode::kExhausted, Reason::kMemoryLimit, "the card's driver has no memory"};
-    }
-    dead_ = true;
+  MutexLock lock(mu_);
+  const bool fails =
+      ++calls_[static_cast<size_t>(call)] == card_.fault.nth && call == card_.fault.call;
+  if (!dead_ && !fails) return Ok{};
+  if (fails) {
+    MutexLock card_lock(card_.mu_);
+    card_.failed_ = true;
   }
-  EndWork();
+  if (!dead_ && IsOfMemory(call)) {
+    return Error{ErrorCode::kExhausted, Reason::kMemoryLimit, "the card's driver has no memory"};
+  }
+  dead_ = true;
   return Error{ErrorCode::kUnavailable, Reason::kIo, "the card has fallen off the bus"};
-}
-
-void SimGpu::EndWork() {
-  MutexLock ending(ending_mu_);
-  std::map<StreamHandle, EventHandle> streams;
-  {
-    MutexLock lock(mu_);
-    streams = streams_;
-  }
-  for (const auto& [stream, end] : streams) {
-    static_cast<void>(EmulatedGpu::Record(end, stream));
-    static_cast<void>(EmulatedGpu::Wait(end, HostWait::kSpin));
-  }
 }
 
 // Memory
@@ -184,14 +168,6 @@ Result<const std::byte*> SimGpu::AddressOf(const std::byte* host) {
 
 // Work
 // ------------------------------------------------------------------------------------------------
-
-Result<StreamHandle> SimGpu::NewStream() {
-  ASSIGN_OR_RETURN(const StreamHandle stream, EmulatedGpu::NewStream());
-  ASSIGN_OR_RETURN(const EventHandle end, EmulatedGpu::NewEvent());
-  MutexLock lock(mu_);
-  streams_[stream] = end;
-  return stream;
-}
 
 SimGpu::Way SimGpu::WayOf(const StreamCopy& copy) const {
   MutexLock lock(mu_);

@@ -47,9 +47,8 @@ class SimCard {
 };
 
 // The emulated GPU, with the fault and the canary of its card. It notes what is taken of it; what
-// is left at its end it tells the card, and gives back. A card that has failed ends the work that
-// it has been given before it says so, since whoever hears of it takes the memory back. Threads:
-// those of Gpu.
+// is left at its end it tells the card, and gives back. A card that has failed goes on with the
+// work that it has been given, as long as somebody waits for any. Threads: those of Gpu.
 class SimGpu final : public kernels::cuda::EmulatedGpu {
  public:
   explicit SimGpu(SimCard& card);
@@ -66,14 +65,13 @@ class SimGpu final : public kernels::cuda::EmulatedGpu {
   Status ShowHost(std::span<std::byte> memory) override EXCLUDES(mu_);
   void HideHost(std::span<std::byte> memory) override EXCLUDES(mu_);
   Result<const std::byte*> AddressOf(const std::byte* host) override EXCLUDES(mu_);
-  Result<kernels::cuda::StreamHandle> NewStream() override EXCLUDES(mu_);
   Status Copy(void* to, const void* from, size_t bytes, kernels::cuda::StreamHandle stream) override
       EXCLUDES(mu_);
   Status Record(kernels::cuda::EventHandle event, kernels::cuda::StreamHandle stream) override
       EXCLUDES(mu_);
   Status Wait(kernels::cuda::EventHandle event, kernels::cuda::HostWait wait) override
       EXCLUDES(mu_);
-  [[nodiscard]] Status CheckLaunch(int code) const override EXCLUDES(mu_, ending_mu_);
+  [[nodiscard]] Status CheckLaunch(int code) const override EXCLUDES(mu_);
 
  private:
   // One copy of the device's stream of copies.
@@ -86,8 +84,7 @@ class SimGpu final : public kernels::cuda::EmulatedGpu {
   enum class Way : uint8_t { kIntoSlot, kOutOfSlot, kOther };
 
   // The call's error, if it is to fail.
-  Status Begin(CardCall call) EXCLUDES(mu_, ending_mu_);
-  void EndWork() EXCLUDES(mu_, ending_mu_);
+  Status Begin(CardCall call) EXCLUDES(mu_);
   [[nodiscard]] Way WayOf(const StreamCopy& copy) const EXCLUDES(mu_);
   Status CopyNow(const StreamCopy& copy);
   // Work that a canary did not wait for ends: what it uses is about to go.
@@ -97,12 +94,9 @@ class SimGpu final : public kernels::cuda::EmulatedGpu {
   SimCard& card_;
   const std::vector<std::byte> spoilt_;           // what a canary writes into a slot
   kernels::cuda::StreamHandle canary_ = nullptr;  // a stream of the canary's own
-  Mutex ending_mu_;                               // before mu_
   mutable Mutex mu_;
   uint32_t calls_[kCardCalls] GUARDED_BY(mu_) = {};
   bool dead_ GUARDED_BY(mu_) = false;
-  // Each with the event of its end.
-  std::map<kernels::cuda::StreamHandle, kernels::cuda::EventHandle> streams_ GUARDED_BY(mu_);
   std::map<std::byte*, size_t> reserved_ GUARDED_BY(mu_);  // bytes by where they begin
   std::set<std::byte*> mapped_ GUARDED_BY(mu_);            // granules
   std::set<std::byte*> blocks_ GUARDED_BY(mu_);

@@ -132,10 +132,16 @@ Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
 // Work
 // ------------------------------------------------------------------------------------------------
 
+// What a copy that failed may still do ends before its memory is anybody else's.
 Status CudaDevice::BeginCopy(const DeviceCopy& copy, uint32_t place) {
-  const auto* const in = std::get_if<CopyIn>(&copy);
-  copied_wait_[place] = in != nullptr ? HostWait::kSleep : HostWait::kSleepForever;
-  if (in != nullptr) {
+  writes_host_[place] = std::holds_alternative<CopyOut>(copy);
+  Status begun = Enqueue(copy, place);
+  if (!begun) EndFailedCopy(place);
+  return begun;
+}
+
+Status CudaDevice::Enqueue(const DeviceCopy& copy, uint32_t place) {
+  if (const auto* in = std::get_if<CopyIn>(&copy)) {
     RETURN_IF_ERROR(
         gpu_->Copy(PointerOf<void*>(in->to), in->from.data(), in->from.size(), copies_));
   } else {
@@ -146,8 +152,15 @@ Status CudaDevice::BeginCopy(const DeviceCopy& copy, uint32_t place) {
   return gpu_->Record(copied_[place], copies_);
 }
 
+void CudaDevice::EndFailedCopy(uint32_t place) {
+  gpu_->WaitIdle(copies_, writes_host_[place] ? HostWait::kSleepForever : HostWait::kSleep);
+}
+
 Result<DeviceOutcome> CudaDevice::EndCopy(uint32_t place) {
-  RETURN_IF_ERROR(gpu_->Wait(copied_[place], copied_wait_[place]));
+  if (Status ended = gpu_->Wait(copied_[place], HostWait::kSleep); !ended) {
+    EndFailedCopy(place);
+    return ended.error();
+  }
   return DeviceOutcome::kDone;
 }
 

@@ -19,9 +19,9 @@ namespace moetier {
 
 // A GPU by the kernels of kernels/cuda, whose bits are the CPU's. Slots lie in its memory; what
 // reads RAM over the link has a stream of its own. Any error of a copy or a run loses the device:
-// what it still says cannot be trusted. So does one that is not done in kLongestWait, but a copy
-// out: what it may still write of the host's memory is given to nobody, so it ends when the GPU
-// comes back, or with the process.
+// what it still says cannot be trusted. So does one that is not done in kLongestWait. Failed work
+// is reported when the GPU does no more of it; a copy out that hangs therefore ends when the GPU
+// comes back, or with the process: what it may still write of the host's memory is given to nobody.
 // Memory:  its budget for slots, and beside it what each lane needs (GpuLane).
 // Threads: those of DeviceQueues.
 class CudaDevice final : public Device, private DeviceWork {
@@ -59,6 +59,8 @@ class CudaDevice final : public Device, private DeviceWork {
   Status Finish();  // of what stands in the stream of copies
   [[nodiscard]] Error NotAsItWas(std::string_view what) const;
   Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
+  Status Enqueue(const DeviceCopy& copy, uint32_t place);
+  void EndFailedCopy(uint32_t place);
   Result<DeviceOutcome> EndCopy(uint32_t place) override;
   Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) override;
 
@@ -68,7 +70,7 @@ class CudaDevice final : public Device, private DeviceWork {
   std::array<std::unique_ptr<GpuLane>, kRecordPlaces> lanes_;
   kernels::cuda::StreamHandle copies_ = nullptr;
   std::array<kernels::cuda::EventHandle, kCopiesAtOnce> copied_{};
-  std::array<kernels::cuda::HostWait, kCopiesAtOnce> copied_wait_{};
+  std::array<bool, kCopiesAtOnce> writes_host_{};  // a copy out
 
   DeviceBudget budget_;
   DeviceQueues queues_;  // last: its threads use the rest

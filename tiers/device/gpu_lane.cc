@@ -108,7 +108,14 @@ Status GpuLane::Compute(const std::vector<DeviceTask>& tasks) {
   return parts.empty() ? Status(Ok{}) : ComputePiece(expert, parts);
 }
 
+// What a piece that failed may still read ends before its slots are anybody else's.
 Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> parts) {
+  Status computed = TryPiece(expert, parts);
+  if (!computed) gpu_.WaitIdle(stream_, HostWait::kSleep);
+  return computed;
+}
+
+Status GpuLane::TryPiece(const ExpertPlan& expert, std::span<const Part> parts) {
   BlockPlan on_gpu(device_.data());
   const PieceMemory memory = PlanPiece(on_gpu, expert.hidden, expert.ffn);
   BlockPlan on_host(host_.data());

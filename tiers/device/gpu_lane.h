@@ -70,6 +70,8 @@ class GpuLane {
   Status TryKernels(const kernels::cuda::ExpertPlan& expert) REQUIRES(mu_);
   Status ComputePiece(const kernels::cuda::ExpertPlan& expert, std::span<const Part> parts)
       REQUIRES(mu_);
+  Status TryPiece(const kernels::cuda::ExpertPlan& expert, std::span<const Part> parts)
+      REQUIRES(mu_);
   // Gate, up and down of the runs in `memory`.
   Status LaunchRuns(const kernels::cuda::ExpertPlan& expert, const PieceMemory& memory,
                     uint32_t run_count, uint32_t picks_max);

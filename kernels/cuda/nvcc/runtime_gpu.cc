@@ -191,6 +191,17 @@ class RuntimeGpu final : public Gpu {
     if (!came && error == cudaErrorNotReady) given_up_.store(true);
     return came;
   }
+  // Also on a GPU that was given up: it may come back, and write.
+  void WaitIdle(StreamHandle stream, HostWait wait) override {
+    if (given_up_.load() && wait != HostWait::kSleepForever) return;
+    Ignore(cudaSetDevice(static_cast<int>(info_.ordinal)));
+    const Status idle = AwaitEvent(wait, [&]() -> Result<bool> {
+      const cudaError_t error = cudaStreamQuery(static_cast<cudaStream_t>(stream));
+      Ignore(error);
+      return error != cudaErrorNotReady;
+    });
+    if (!idle) given_up_.store(true);
+  }
   [[nodiscard]] Status CheckLaunch(int code) const override {
     const auto error = static_cast<cudaError_t>(code);
     if (error != cudaErrorNoKernelImageForDevice) return Check("a kernel's launch", error);

@@ -112,6 +112,17 @@ class FullGpu final : public EmulatedGpu {
   mutable std::atomic<int> launches_{0};
 };
 
+// A card that records nothing any more, when told to, though it does what it was given.
+class DeafGpu final : public EmulatedGpu {
+ public:
+  explicit DeafGpu(EmulatedGpu::Options options) : EmulatedGpu(std::move(options)) {}
+  Status Record(kernels::cuda::EventHandle event, StreamHandle stream) override {
+    if (!deaf) return EmulatedGpu::Record(event, stream);
+    return Error{ErrorCode::kUnavailable, Reason::kIo, "no event can be recorded"};
+  }
+  std::atomic<bool> deaf{false};
+};
+
 bool GoOn(Bytes /*done*/, Bytes /*total*/) { return true; }
 
 }  // namespace
@@ -237,6 +248,31 @@ TEST_CASE("CudaDevice: a copy out that hangs keeps the memory that it may still 
   const std::vector<CopyDone> done = bench.record.Copies(2);
   REQUIRE(done.size() == 2);
   CHECK(done[1].outcome == DeviceOutcome::kFailed);
+}
+
+TEST_CASE("CudaDevice: failed work is reported when nothing of it is to come any more", "[cuda]") {
+  SteadyClock clock;
+  auto opened = std::make_unique<DeafGpu>(Card());
+  DeafGpu& gpu = *opened;
+  DeviceRecord record;
+  const auto device =
+      CudaDevice::Create({.name = "gpu0", .budget = 1_MiB}, std::move(opened), clock).value();
+  ArenaPlan plan;
+  plan.regions = {{.slot_bytes = 64_KiB, .slots = 1, .offset = 0, .records = 1}};
+  plan.total = 64_KiB;
+  const auto arena = device->Allocate(plan, "vram").value();
+  const DeviceAddress slot = arena->Slot(SizeClass{0}, SlotIndex{0});
+  device->Start(record);
+  const std::vector<std::byte> kept = Pattern(4096, 9);
+  std::vector<std::byte> out(4096);
+  device->Copy(CopyId{1}, CopyIn{.from = kept, .to = slot});
+  REQUIRE(record.Copies(1).size() == 1);
+  gpu.deaf = true;  // the copy is put into its stream, and then there is an error
+  device->Copy(CopyId{2}, CopyOut{.from = slot, .to = out});
+  REQUIRE(record.Copies(2).size() == 2);
+  CHECK(record.Copies(2)[1].outcome == DeviceOutcome::kFailed);
+  CHECK(out == kept);  // it has been done: nothing writes there later
+  device->Stop();
 }
 
 TEST_CASE("AwaitEvent: an error ends the wait at once", "[cuda]") {
