@@ -147,6 +147,9 @@ struct FastLaneConfig {
   uint32_t max_in_flight = 4;  // unanswered calls of one session
   uint32_t spin_us = 20;       // before the executor sleeps; 0 = at once
   Bytes memory = 2_GiB;        // the pages of all sessions together
+  // Users, by number, whose processes may map slots of a GPU that they have leased, and could write
+  // them. With any, GPUs are opened so that their memory can be exported.
+  std::vector<uint32_t> trusted_users = {};
   friend bool operator==(const FastLaneConfig&, const FastLaneConfig&) = default;
 };
 

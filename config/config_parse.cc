@@ -321,6 +321,9 @@ Status ReadLimits(const ConfigNode& node, const ConfigPlace& place, LimitsConfig
 }
 
 Status ReadFastLane(const ConfigNode& node, const ConfigPlace& place, FastLaneConfig& lane) {
+  const Read read_user = [&lane](const ConfigNode& item, const ConfigPlace& here) {
+    return Count(lane.trusted_users.emplace_back(), 0, UINT32_MAX - 1)(item, here);
+  };
   const auto memory = [](std::string_view text, const ConfigPlace& here) {
     return ParseByteLimit(text, 1_MiB, 1024_GiB, here);
   };
@@ -331,6 +334,7 @@ Status ReadFastLane(const ConfigNode& node, const ConfigPlace& place, FastLaneCo
       ConfigField{"max_in_flight", Count(lane.max_in_flight, 1, 256)},
       ConfigField{"spin_us", Count(lane.spin_us, 0, 10000)},
       ConfigField{"memory", Into(lane.memory, "a size", memory)},
+      ConfigField{"trusted_users", ListOf("a list of users, by number", read_user)},
   };
   return ReadMap(node, place, fields);
 }

@@ -132,13 +132,15 @@ GpusWanted GpusFor(const DaemonConfig& config) {
   using Want = ExpertCore::GpuOptions::Want;
   GpusWanted wanted;
   if (config.gpu == UseGpu::kOff) return wanted;
-  if (config.devices.empty()) wanted.choices.emplace_back();
+  const bool exportable = !config.fast_lane.trusted_users.empty();
+  if (config.devices.empty()) wanted.choices.emplace_back().exportable = exportable;
   for (const DeviceConfig& device : config.devices) {
     if (device.kind == DeviceKind::kEmulated) return wanted;
     wanted.choices.push_back({.name = device.name,
                               .uuid = device.uuid,
                               .budget = device.budget,
-                              .reserve = device.reserve});
+                              .reserve = device.reserve,
+                              .exportable = exportable});
     wanted.want = Want::kListed;
   }
   if (config.gpu == UseGpu::kRequired) wanted.want = Want::kRequired;
@@ -207,6 +209,7 @@ FastLaneServer::Options FastLaneOptions(const DaemonConfig& config) {
   options.max_rows = config.fast_lane.max_rows;
   options.max_in_flight = config.fast_lane.max_in_flight;
   options.memory = config.fast_lane.memory;
+  options.trusted_users = config.fast_lane.trusted_users;
   return options;
 }
 
@@ -221,13 +224,16 @@ uint64_t OpenFilesNeeded(const DaemonConfig& config) {
                                     2 * (FastLaneServer::kMaxMapping + 1);
   // One HELLO's, beside those that wait.
   constexpr uint64_t kFiles = MOETIER_WIRE_MAX_FILES + FileResolver::kMaxWaitingFiles;
+  // Slots of GPUs on their way to clients.
+  constexpr uint64_t kSlots = MOETIER_WIRE_MAX_FILES * (FastLaneServer::kMaxMapping + 1);
   constexpr uint64_t kAGpu = 64;  // the driver's: its devices, channels and memory
-  uint64_t needed = kOwn + config.limits.sessions + kAModel * config.models.size() +
-                    kAGpu * GpusFor(config).choices.size();
+  uint64_t needed = kOwn + config.limits.sessions + kAModel * config.models.size();
+  if (!config.devices.empty()) needed += kAGpu * GpusFor(config).choices.size();
   if (config.fast_lane.enabled) {
     const uint64_t brought = config.on_demand.files ? MOETIER_WIRE_MAX_FILES : kAModel;
     needed += kALane * config.fast_lane.max_sessions + kConnections + kFiles +
               brought * config.on_demand.most;
+    if (!config.fast_lane.trusted_users.empty()) needed += kSlots;
   }
   return needed;
 }

@@ -55,15 +55,8 @@ moetier_status moetier_map_arena(const moetier_map* map, uint64_t timeout_us, mo
                                  moetier_error* error) {
   if (arena == NULL) return lane_fail(error, MOETIER_MISUSE, 0, 0, "map: arena is NULL");
   memset(arena, 0, sizeof *arena);
-  if (map == NULL || map->size < sizeof *map) {
-    return lane_fail(error, MOETIER_MISUSE, 0, 0, "map: size must be sizeof(moetier_map), %zu",
-                     sizeof *map);
-  }
-  if (map->token == NULL || map->token_bytes != MOETIER_WIRE_TOKEN) {
-    return lane_fail(error, MOETIER_MISUSE, 0, 0,
-                     "map: a session's token has %d bytes; token_bytes = %u", MOETIER_WIRE_TOKEN,
-                     map->token_bytes);
-  }
+  const moetier_status usable = dial_check_map(map, error);
+  if (usable != MOETIER_OK) return usable;
   lane_dial dial;
   dial_begin(&dial, timeout_us, error);
   const moetier_status status = map_arena(&dial, map, arena);

@@ -18,13 +18,14 @@ enum { BACKLOG_PAUSE_US = 1000 };
 void dial_begin(lane_dial* dial, uint64_t timeout_us, moetier_error* error) {
   memset(dial, 0, sizeof *dial);
   dial->error = error;
-  dial->socket = dial->received[0] = dial->received[1] = -1;
+  dial->socket = -1;
+  for (int i = 0; i < MOETIER_WIRE_MAX_FILES; ++i) dial->received[i] = -1;
   if (timeout_us != 0) dial->deadline_us = lane_now_us() + timeout_us;
 }
 
 void dial_end(lane_dial* dial) {
   if (dial->socket >= 0) close(dial->socket);
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < MOETIER_WIRE_MAX_FILES; ++i) {
     if (dial->received[i] >= 0) close(dial->received[i]);
   }
 }
@@ -132,7 +133,7 @@ moetier_status dial_send(lane_dial* dial, const void* what, size_t size, const i
   return unreachable(dial, strerror(errno));
 }
 
-/* Keeps the first two descriptors; closes any other. */
+/* Keeps as many as any message has; closes any other. */
 static void take_descriptors(lane_dial* dial, struct msghdr* message) {
   int kept = 0;
   for (struct cmsghdr* header = CMSG_FIRSTHDR(message); header != NULL;
@@ -142,7 +143,7 @@ static void take_descriptors(lane_dial* dial, struct msghdr* message) {
     for (size_t i = 0; i < count; ++i) {
       int fd;
       memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-      if (kept < 2) {
+      if (kept < MOETIER_WIRE_MAX_FILES) {
         dial->received[kept++] = fd;
       } else {
         close(fd);
@@ -161,6 +162,19 @@ static moetier_status await_answer(lane_dial* dial) {
   return unreachable(dial, ready == 0 ? "no answer in time" : strerror(errno));
 }
 
+moetier_status dial_check_map(const moetier_map* map, moetier_error* error) {
+  if (map == NULL || map->size < sizeof *map) {
+    return lane_fail(error, MOETIER_MISUSE, 0, 0, "map: size must be sizeof(moetier_map), %zu",
+                     sizeof *map);
+  }
+  if (map->token == NULL || map->token_bytes != MOETIER_WIRE_TOKEN) {
+    return lane_fail(error, MOETIER_MISUSE, 0, 0,
+                     "map: a session's token has %d bytes; token_bytes = %u", MOETIER_WIRE_TOKEN,
+                     map->token_bytes);
+  }
+  return MOETIER_OK;
+}
+
 moetier_status dial_protocol_error(const lane_dial* dial) {
   return lane_fail(dial->error, MOETIER_UNREACHABLE, 0, 0,
                    "%s: what answered does not speak version %d of the fast lane; update the older "
@@ -174,7 +188,7 @@ moetier_status dial_receive(lane_dial* dial, uint32_t kind, size_t least) {
   dial_answer* answer = &dial->answer;
   union {
     struct cmsghdr align;
-    char room[CMSG_SPACE(8 * sizeof(int))];
+    char room[CMSG_SPACE(MOETIER_WIRE_MAX_FILES * sizeof(int))];
   } control;
   struct iovec bytes = {answer, sizeof *answer};
   struct msghdr message;

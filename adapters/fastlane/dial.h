@@ -14,6 +14,7 @@ typedef union dial_answer {
   moetier_wire_head head;
   moetier_wire_grant grant;
   moetier_wire_arena arena;
+  moetier_wire_device_slot slot;
   moetier_wire_refuse refuse;
   char room[MOETIER_WIRE_MAX_MESSAGE];
 } dial_answer;
@@ -22,9 +23,9 @@ typedef struct lane_dial {
   moetier_error* error; /* may be NULL */
   uint64_t deadline_us; /* 0: none */
   struct sockaddr_un address;
-  int socket;      /* -1: none */
-  int received[2]; /* descriptors that came with the answer, -1: none */
-  size_t length;   /* of the answer; what lies beyond it is 0 */
+  int socket;                           /* -1: none */
+  int received[MOETIER_WIRE_MAX_FILES]; /* descriptors that came with the answer, -1: none */
+  size_t length;                        /* of the answer; what lies beyond it is 0 */
   dial_answer answer;
 } lane_dial;
 
@@ -42,6 +43,9 @@ moetier_status dial_send(lane_dial* dial, const void* message, size_t size, cons
 /* Awaits an answer of `kind`, of this major version, of at least `least` bytes; a REFUSE is
  * MOETIER_REFUSED with what it says. */
 moetier_status dial_receive(lane_dial* dial, uint32_t kind, size_t least);
+
+/* MOETIER_MISUSE, and why, when a session cannot be shown by it. */
+moetier_status dial_check_map(const moetier_map* map, moetier_error* error);
 
 /* What answered does not speak our version, or lies. */
 moetier_status dial_protocol_error(const lane_dial* dial);

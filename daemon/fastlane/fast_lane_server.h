@@ -33,8 +33,8 @@
 namespace moetier {
 
 // Sessions over shared memory: accepts, shakes hands, sees clients go. Calls do not pass through
-// it: the executor looks at the pages itself. Clients with a session over gRPC get the descriptor
-// of an arena here, which gRPC cannot pass.
+// it: the executor looks at the pages itself. Clients with a session over gRPC get the descriptors
+// of an arena or of a slot here, which gRPC cannot pass.
 // Threads:  its own ("fastlane", and "fastlane-maps", which waits for the executor) and the
 //           FileResolver's two. Start, BeginDrain and Stop from one.
 // Lifetime: the core, the clock, the logger, the book and the counters outlive it.
@@ -54,10 +54,11 @@ class FastLaneServer {
     std::chrono::milliseconds hello_patience{5000};  // from connecting to HELLO
     ModelResolver resolve_files;                     // empty: models are not found by their files
     SessionFinder find_session;                      // empty: no arena is mapped
+    std::vector<uint32_t> trusted_users;             // who may have a device's memory
   };
 
   static constexpr size_t kMaxSilent = 64;   // connections without HELLO; the oldest is dropped
-  static constexpr size_t kMaxMapping = 16;  // clients whose MAP waits
+  static constexpr size_t kMaxMapping = 16;  // clients whose MAP or MAP_SLOT waits
 
   // `listener` is of SOCK_SEQPACKET.
   static Result<std::unique_ptr<FastLaneServer>> Start(DaemonCore& core, const Clock& clock,
@@ -100,6 +101,11 @@ class FastLaneServer {
   Status TakeMap(uint64_t number, Connection& connection, const MapRequest& request);
   void ConcludeMap(uint64_t number, const ModelInfo& model, PoolId pool,
                    const Result<ResidencyCalls::SharedArena>& arena);
+  Status TakeMapSlot(uint64_t number, Connection& connection, const MapSlotRequest& request);
+  void ConcludeMapSlot(uint64_t number, const ModelInfo& model, LeaseId lease,
+                       const Result<ResidencyCalls::LeasedMemory>& memory);
+  Status CheckTrusted(int socket) const;
+  Status MapLater(std::function<void()> map);
   Status ResolveFiles(uint64_t number, Connection& connection, std::vector<UniqueFd> files);
   void Conclude(uint64_t number, const Result<ModelInfo>& model);
   Status CheckDraining() const;

@@ -1,4 +1,5 @@
-// FastLaneServer's handshake: from HELLO to GRANT or REFUSE, from MAP to ARENA or REFUSE.
+// FastLaneServer's handshake: from HELLO to GRANT or REFUSE, from MAP to ARENA and from MAP_SLOT to
+// SLOT, or REFUSE.
 
 #include <sys/eventfd.h>
 
@@ -18,6 +19,9 @@ Status FastLaneServer::TakeFirst(uint64_t number, Connection& connection, LaneMe
   ASSIGN_OR_RETURN(FirstMessage first, ParseFirstMessage(message.bytes));
   if (const auto* map = std::get_if<MapRequest>(&first)) {
     return TakeMap(number, connection, *map);  // descriptors that came with it are closed
+  }
+  if (const auto* slot = std::get_if<MapSlotRequest>(&first)) {
+    return TakeMapSlot(number, connection, *slot);
   }
   connection.hello = std::get<Hello>(std::move(first));
   connection.name = fmt::format("\"{}\"", connection.hello.client);
@@ -82,16 +86,19 @@ Status FastLaneServer::TakeMap(uint64_t number, Connection& connection, const Ma
   }
   const PoolId pool{static_cast<uint8_t>(request.pool)};
   connection.stage = Stage::kMapping;
-  const bool added = maps_.Add([this, number, pool, model = std::move(model)] {
+  return MapLater([this, number, pool, model = std::move(model)] {
     // A task is copyable, a descriptor is not.
     auto arena = std::make_shared<const Result<ResidencyCalls::SharedArena>>(
         core_.residency().OpenArena(model.id, pool));
     Post([this, number, pool, model, arena] { ConcludeMap(number, model, pool, *arena); });
   });
-  if (added) return Ok{};
+}
+
+Status FastLaneServer::MapLater(std::function<void()> map) {
+  if (maps_.Add(std::move(map))) return Ok{};
   return Error{ErrorCode::kExhausted, Reason::kQuota,
-               fmt::format("{} clients wait for their arenas already, the most allowed; try again "
-                           "later",
+               fmt::format("{} clients wait for memory to map already, the most allowed; try "
+                           "again later",
                            kMaxMapping)};
 }
 
@@ -112,6 +119,72 @@ void FastLaneServer::ConcludeMap(uint64_t number, const ModelInfo& model, PoolId
               found->second.name, PeerProcess(socket), model.name, Raw(pool));
   } else {
     log_.warn("fast lane: {} did not take its arena", found->second.name);
+  }
+  Close(number);
+}
+
+Status FastLaneServer::TakeMapSlot(uint64_t number, Connection& connection,
+                                   const MapSlotRequest& request) {
+  connection.name = fmt::format("session {}", request.session);
+  RETURN_IF_ERROR(CheckDraining());
+  RETURN_IF_ERROR(CheckTrusted(connection.socket.get()));  // first: it tells nothing of sessions
+  if (!options_.find_session) {
+    return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
+                 "MAP_SLOT: this daemon maps no memory"};
+  }
+  ASSIGN_OR_RETURN(ModelInfo model, options_.find_session(request.session, request.token));
+  const LeaseId lease{request.lease};
+  connection.stage = Stage::kMapping;
+  return MapLater([this, number, session = SessionId{request.session}, lease,
+                   model = std::move(model)] {
+    auto memory = std::make_shared<const Result<ResidencyCalls::LeasedMemory>>(
+        core_.residency().OpenSlot(session, lease));
+    Post([this, number, lease, model, memory] { ConcludeMapSlot(number, model, lease, *memory); });
+  });
+}
+
+Status FastLaneServer::CheckTrusted(int socket) const {
+  const std::optional<uid_t> user = PeerUser(socket);
+  if (user && std::ranges::find(options_.trusted_users, *user) != options_.trusted_users.end()) {
+    return Ok{};
+  }
+  return Error{ErrorCode::kPermissionDenied, Reason::kBadConfig,
+               fmt::format("MAP_SLOT: the user {} is not trusted with a device's memory, which it "
+                           "could also write; list it under fastlane.trusted_users",
+                           user ? fmt::to_string(*user) : "of this connection")};
+}
+
+void FastLaneServer::ConcludeMapSlot(uint64_t number, const ModelInfo& model, LeaseId lease,
+                                     const Result<ResidencyCalls::LeasedMemory>& memory) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;  // the client has gone meanwhile
+  if (!memory) return Refuse(number, memory.error());
+  const ExportedSlot& slot = memory->slot;
+  if (slot.granules.size() > MOETIER_WIRE_MAX_FILES) {
+    return Refuse(number, {ErrorCode::kUnimplemented, Reason::kTooLarge,
+                           fmt::format("MAP_SLOT: the slot lies in {} granules, at most {} can be "
+                                       "passed",
+                                       slot.granules.size(), MOETIER_WIRE_MAX_FILES)});
+  }
+  moetier_wire_device_slot answer{};
+  answer.head = MakeHead(MOETIER_WIRE_SLOT, sizeof answer);
+  answer.fingerprint = model.fingerprint;
+  answer.lease = Raw(lease);
+  answer.granule = slot.granule.count();
+  answer.offset = slot.offset.count();
+  answer.bytes = memory->bytes;
+  answer.memory =
+      slot.kind == ExportedSlot::Kind::kCuda ? MOETIER_WIRE_MEMORY_CUDA : MOETIER_WIRE_MEMORY_HOST;
+  answer.file_count = static_cast<uint32_t>(slot.granules.size());
+  PutText(answer.device, slot.device);
+  std::vector<int> files;
+  for (const UniqueFd& granule : slot.granules) files.push_back(granule.get());
+  const int socket = found->second.socket.get();
+  if (SendOnLane(socket, std::as_bytes(std::span(&answer, 1)), files)) {
+    log_.info("{} (process {}) has been given the slot of its lease {} on {} to map",
+              found->second.name, PeerProcess(socket), Raw(lease), slot.device);
+  } else {
+    log_.warn("fast lane: {} did not take its slot", found->second.name);
   }
   Close(number);
 }

@@ -76,6 +76,16 @@ Result<FirstMessage> ParseMap(std::span<const std::byte> message) {
                                  .pool = wire.pool});
 }
 
+Result<FirstMessage> ParseMapSlot(std::span<const std::byte> message) {
+  moetier_wire_map_slot wire{};
+  std::memcpy(&wire, message.data(), std::min(message.size(), sizeof wire));
+  RETURN_IF_ERROR(CheckHead(wire.head, message.size(), "MAP_SLOT", sizeof wire));
+  return FirstMessage(
+      MapSlotRequest{.session = wire.session,
+                     .token = std::string(std::begin(wire.token), std::end(wire.token)),
+                     .lease = wire.lease});
+}
+
 }  // namespace
 
 Result<FirstMessage> ParseFirstMessage(std::span<const std::byte> message) {
@@ -86,11 +96,19 @@ Result<FirstMessage> ParseFirstMessage(std::span<const std::byte> message) {
         fmt::format("the first message has {} bytes, too few for its head", message.size()));
   }
   std::memcpy(&head, message.data(), sizeof head);
-  if (head.magic == MOETIER_WIRE_MAGIC && head.kind == MOETIER_WIRE_HELLO) {
-    return ParseHello(message);
+  if (head.magic == MOETIER_WIRE_MAGIC) {
+    switch (head.kind) {
+      case MOETIER_WIRE_HELLO:
+        return ParseHello(message);
+      case MOETIER_WIRE_MAP:
+        return ParseMap(message);
+      case MOETIER_WIRE_MAP_SLOT:
+        return ParseMapSlot(message);
+      default:
+        break;
+    }
   }
-  if (head.magic == MOETIER_WIRE_MAGIC && head.kind == MOETIER_WIRE_MAP) return ParseMap(message);
-  return Invalid(Reason::kBadType, "the first message is neither HELLO nor MAP");
+  return Invalid(Reason::kBadType, "the first message is neither HELLO nor MAP nor MAP_SLOT");
 }
 
 moetier_wire_head MakeHead(moetier_wire_kind kind, size_t size) {

@@ -31,10 +31,16 @@ struct MapRequest {
   uint32_t pool = 0;
 };
 
-// A connection's first message. Pure; any bytes may come in. kInvalidArgument with kBadType
-// (neither HELLO nor MAP, another major version), kBadShape (its length) or kTooLarge (too many
-// files).
-using FirstMessage = std::variant<Hello, MapRequest>;
+// What it shows to have the memory of a slot that it has leased on a device.
+struct MapSlotRequest {
+  uint64_t session = 0;
+  std::string token;  // MOETIER_WIRE_TOKEN bytes
+  uint64_t lease = 0;
+};
+
+// A connection's first message. Pure; any bytes may come in. kInvalidArgument with kBadType (none
+// of these, another major version), kBadShape (its length) or kTooLarge (too many files).
+using FirstMessage = std::variant<Hello, MapRequest, MapSlotRequest>;
 Result<FirstMessage> ParseFirstMessage(std::span<const std::byte> message);
 
 moetier_wire_refuse MakeRefuse(const Error& error);

@@ -12,7 +12,7 @@
 namespace moetier {
 namespace {
 
-constexpr size_t kSentFiles = 2;  // the page and the doorbell
+constexpr size_t kSentFiles = MOETIER_WIRE_MAX_FILES;
 
 // Every descriptor that came is owned from here on, whatever the message turns out to be.
 void TakeFiles(msghdr& message, std::vector<UniqueFd>& files) {
@@ -26,6 +26,13 @@ void TakeFiles(msghdr& message, std::vector<UniqueFd>& files) {
       files.emplace_back(fd);
     }
   }
+}
+
+std::optional<ucred> Peer(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return std::nullopt;
+  return peer;
 }
 
 }  // namespace
@@ -99,10 +106,13 @@ bool SendOnLane(int socket, std::span<const std::byte> bytes, std::span<const in
 }
 
 pid_t PeerProcess(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return 0;
-  return peer.pid;
+  const std::optional<ucred> peer = Peer(socket);
+  return peer ? peer->pid : 0;
+}
+
+std::optional<uid_t> PeerUser(int socket) {
+  const std::optional<ucred> peer = Peer(socket);
+  return peer ? std::optional(peer->uid) : std::nullopt;
 }
 
 }  // namespace moetier

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,8 +33,9 @@ LaneMessage ReceiveOnLane(int socket);
 // False when the peer does not take it, now or any more.
 bool SendOnLane(int socket, std::span<const std::byte> bytes, std::span<const int> files);
 
-// The peer's process, 0 if unknown.
+// The peer's process, 0 if unknown, and its user when it connected; none if unknown.
 pid_t PeerProcess(int socket);
+std::optional<uid_t> PeerUser(int socket);
 
 }  // namespace moetier
 

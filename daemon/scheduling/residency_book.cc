@@ -119,6 +119,14 @@ SlotLease ResidencyBook::Lease(SessionId id, const Place& place, SlotLease slot,
   return slot;
 }
 
+std::optional<Place> ResidencyBook::LeasedPlace(SessionId id, LeaseId lease) const {
+  if (Find(id) == nullptr) return std::nullopt;
+  const auto& leases = Of(id).leases;
+  const auto found = leases.find(lease);
+  if (found == leases.end()) return std::nullopt;
+  return found->second.place;
+}
+
 std::optional<Place> ResidencyBook::EndLease(SessionId id, LeaseId lease) {
   Account& account = Of(id);
   const auto node = account.leases.extract(lease);

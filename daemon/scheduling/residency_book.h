@@ -63,6 +63,8 @@ class ResidencyBook {
 
   // `slot` with a lease of its own.
   SlotLease Lease(SessionId id, const Place& place, SlotLease slot, Bytes charge);
+  // Where it is; empty when it is not the session's, or there is no such session.
+  [[nodiscard]] std::optional<Place> LeasedPlace(SessionId id, LeaseId lease) const;
   // Where it was; empty when it is not the session's.
   std::optional<Place> EndLease(SessionId id, LeaseId lease);
   // As ResidencyCalls::Release of the request's keys.

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "daemon/scheduling/layer_call.h"
+#include "tiers/device/exported_slot.h"
 
 namespace moetier {
 
@@ -95,7 +96,8 @@ class ResidencyListener {
 // For engines with their own kernels: leases on resident slots, transfers between pools. A session
 // holds leases and transfers of one model; it may hold them from OpenSession until
 // DaemonCore::SessionEnded, which gives all back.
-// Threads: any; no method but OpenArena blocks. `done` is called exactly once, on the executor's
+// Threads: any; no method but OpenArena and OpenSlot blocks. `done` is called exactly once, on the
+// executor's
 //          thread or before the call returns, and must not block.
 // Errors:  every call: kNotFound, kUnknownSession for a session that is not open; kUnavailable,
 //          kDraining when the daemon stops or the model unloads; kExhausted, kQuota when it would
@@ -190,6 +192,16 @@ class ResidencyCalls {
     uint64_t bytes = 0;
   };
   virtual Result<SharedArena> OpenArena(ModelId model, PoolId pool) = 0;
+
+  // The memory of a slot on a device that the session has leased, for a peer that is trusted with
+  // it. Its bytes stay what they are until the lease ends; a later lease is of other memory.
+  // kNotFound for a lease that is not the session's, or is of RAM; whatever the device refuses
+  // with.
+  struct LeasedMemory {
+    ExportedSlot slot;
+    uint64_t bytes = 0;  // of the record
+  };
+  virtual Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease) = 0;
 };
 
 }  // namespace moetier

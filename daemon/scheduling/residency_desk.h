@@ -64,6 +64,10 @@ class ResidencyDesk {
   enum class Copied : uint8_t { kWell, kFailed };
   void OnCopyWave(WaveId wave, Copied copied) { copied_.emplace_back(wave, copied); }
   void NoteVictim(PoolId pool, const KeyEvicted& evicted);
+  // What the session has leased by it, if it has.
+  [[nodiscard]] std::optional<Place> LeasedPlace(SessionId session, LeaseId lease) const {
+    return book_.LeasedPlace(session, lease);
+  }
 
   // As a turn of the executor's loop begins: sessions hear of what has left its slot before any
   // message is taken, so before other bytes have landed there and may be leased.

@@ -28,6 +28,7 @@ class SessionResidency final : public ResidencyCalls {
   void Route(SessionId session, LayerIndex layer, uint32_t rows, std::vector<ExpertIndex> experts,
              Done<std::vector<RoutedExpert>> done) override;
   Result<SharedArena> OpenArena(ModelId model, PoolId pool) override;
+  Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease) override;
 
  private:
   LayerExecutor& executor_;

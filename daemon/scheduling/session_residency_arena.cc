@@ -1,4 +1,4 @@
-// SessionResidency's answer to who wants to map a model's slots.
+// SessionResidency's answers to who wants to map a model's slots.
 
 #include "daemon/scheduling/layer_executor.h"
 #include "daemon/scheduling/session_residency.h"
@@ -9,8 +9,8 @@ namespace {
 Error NotMappable(PoolId pool, bool has_device) {
   if (has_device && pool == kDevicePool) {
     return {ErrorCode::kUnimplemented, Reason::kNotYet,
-            fmt::format("pool {} is a device's, whose memory cannot be mapped in this version; "
-                        "pool {} can",
+            fmt::format("pool {} is a device's, whose memory is mapped slot by slot, under a "
+                        "lease; pool {} can be mapped whole",
                         Raw(pool), Raw(kRamPool))};
   }
   return {ErrorCode::kInvalidArgument, Reason::kBadPool,
@@ -37,6 +37,28 @@ Result<ResidencyCalls::SharedArena> SessionResidency::OpenArena(ModelId id, Pool
     }
   });
   return shared;
+}
+
+Result<ResidencyCalls::LeasedMemory> SessionResidency::OpenSlot(SessionId session, LeaseId lease) {
+  Result<LeasedMemory> opened =
+      Error{ErrorCode::kNotFound, Reason::kUnspecified,
+            fmt::format("session {} has no lease {} on a device's slot", Raw(session), Raw(lease))};
+  // On the executor's thread, where the lease cannot end meanwhile.
+  executor_.Inspect([&](const LayerExecutor::View& view) {
+    const std::optional<Place> place = view.desk.LeasedPlace(session, lease);
+    if (!place || place->pool != kDevicePool) return;
+    const LoadedModel& model = *view.models.at(place->key.model);
+    const LayerGeometry& layer = *model.geometry->Find(place->key.layer);
+    const ResidencyLedger& ledger = model.vram->ledger(layer.size_class);
+    Result<ExportedSlot> slot =
+        model.vram->memory().Export(layer.size_class, *ledger.SlotOf(place->key));
+    if (slot) {
+      opened = LeasedMemory{.slot = *std::move(slot), .bytes = layer.record.bytes};
+    } else {
+      opened = std::move(slot).error();
+    }
+  });
+  return opened;
 }
 
 }  // namespace moetier

@@ -1,6 +1,8 @@
 #include "kernels/cuda/emulated_gpu.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -94,34 +96,77 @@ Result<std::byte*> EmulatedGpu::Reserve(size_t bytes) {
 void EmulatedGpu::Unreserve(std::byte* begin, size_t bytes) {
   MutexLock lock(mu_);
   const auto mapped = mapped_.lower_bound(begin);
-  MOE_CHECK(reserved_.erase(begin) == 1 && (mapped == mapped_.end() || *mapped >= begin + bytes),
-            "addresses that were not reserved, or have memory, are given back");
+  MOE_CHECK(
+      reserved_.erase(begin) == 1 && (mapped == mapped_.end() || mapped->first >= begin + bytes),
+      "addresses that were not reserved, or have memory, are given back");
   munmap(begin, bytes);
+}
+
+Status EmulatedGpu::MapGranule(std::byte* at) {
+  UniqueFd memory;  // of nobody else's unless it is exported
+  int how = MAP_PRIVATE | MAP_ANONYMOUS;
+  bool has = true;
+  if (options_.sharing == Sharing::kExportable) {
+    memory = UniqueFd(memfd_create("emulated GPU", MFD_CLOEXEC));
+    has = memory && ftruncate(memory.get(), static_cast<off_t>(granule())) == 0;
+    how = MAP_SHARED;
+  }
+  has = has &&
+        mmap(at, granule(), PROT_READ | PROT_WRITE, how | MAP_FIXED, memory.get(), 0) != MAP_FAILED;
+  if (!has) {
+    return OutOfMemory(fmt::format("a granule cannot be mapped: {}", std::strerror(errno)));
+  }
+  std::memset(at, kNewByte, granule());
+  MOE_CHECK(mapped_.emplace(at, std::move(memory)).second, "a granule is mapped twice");
+  return Ok{};
 }
 
 Status EmulatedGpu::Map(std::byte* begin, size_t bytes) {
   MutexLock lock(mu_);
   RETURN_IF_ERROR(Take(bytes));
-  if (mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0) {
-    std::memset(begin, kNewByte, bytes);
-    for (size_t at = 0; at < bytes; at += granule()) {
-      MOE_CHECK(mapped_.insert(begin + at).second, "a granule is mapped twice");
+  for (size_t at = 0; at < bytes; at += granule()) {
+    if (Status mapped = MapGranule(begin + at); !mapped) {
+      UnmapGranules(begin, at);
+      taken_ -= bytes;
+      return mapped;
     }
-    return Ok{};
   }
-  taken_ -= bytes;
-  return OutOfMemory(
-      fmt::format("{} cannot be mapped: {}", FormatSize(Bytes(bytes)), std::strerror(errno)));
+  return Ok{};
+}
+
+void EmulatedGpu::UnmapGranules(std::byte* begin, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += granule()) {
+    MOE_CHECK(mapped_.erase(begin + at) == 1, "a granule is unmapped that has no memory");
+  }
+  if (bytes == 0) return;
+  const void* const left =
+      mmap(begin, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  MOE_CHECK(left == begin, "memory of {} bytes cannot be unmapped: {}", bytes,
+            std::strerror(errno));
 }
 
 void EmulatedGpu::Unmap(std::byte* begin, size_t bytes) {
   MutexLock lock(mu_);
-  for (size_t at = 0; at < bytes; at += granule()) {
-    MOE_CHECK(mapped_.erase(begin + at) == 1, "a granule is unmapped that has no memory");
-  }
-  MOE_CHECK(madvise(begin, bytes, MADV_DONTNEED) == 0 && mprotect(begin, bytes, PROT_NONE) == 0,
-            "memory of {} bytes cannot be unmapped: {}", bytes, std::strerror(errno));
+  UnmapGranules(begin, bytes);
   taken_ -= bytes;
+}
+
+Result<ExportedGranules> EmulatedGpu::Export(std::byte* begin, size_t bytes) {
+  MutexLock lock(mu_);
+  RETURN_IF_ERROR(CheckAlive());
+  if (options_.sharing != Sharing::kExportable) {
+    return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig,
+                 "this GPU's memory was not made to be exported"};
+  }
+  ExportedGranules exported{.kind = ExportedGranules::Kind::kHost, .files = {}};
+  for (size_t at = 0; at < bytes; at += granule()) {
+    const auto found = mapped_.find(begin + at);
+    if (found == mapped_.end()) return Refused("a granule without memory cannot be exported");
+    UniqueFd file(fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
+    if (!file) return ErrnoError(errno, "export a granule");
+    exported.files.push_back(std::move(file));
+  }
+  return exported;
 }
 
 Result<std::byte*> EmulatedGpu::Allocate(size_t bytes) {

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <set>
 
 #include "base/mutex.h"
 #include "kernels/cuda/event_wait.h"
@@ -24,7 +23,8 @@ class EmulatedGpu : public Gpu {
     GpuInfo info;
     simt::GridOptions grid;
     size_t granule = size_t{64} << 10;  // bytes, whole pages; GPUs have 2 MiB
-    uint64_t fails_after = 0;           // waits until it fails for good; 0: never
+    Sharing sharing = Sharing::kNone;
+    uint64_t fails_after = 0;  // waits until it fails for good; 0: never
     std::chrono::nanoseconds longest_wait = kLongestWait;
   };
   explicit EmulatedGpu(Options options);
@@ -37,6 +37,7 @@ class EmulatedGpu : public Gpu {
   Status Map(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   void Unmap(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   [[nodiscard]] size_t granule() const override { return options_.granule; }
+  Result<ExportedGranules> Export(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   Result<std::byte*> Allocate(size_t bytes) override EXCLUDES(mu_);
   Result<std::byte*> AllocateHost(size_t bytes) override EXCLUDES(mu_);
   void Free(std::byte* block) override EXCLUDES(mu_);
@@ -61,6 +62,8 @@ class EmulatedGpu : public Gpu {
   Status AwaitAnswer(HostWait wait) EXCLUDES(mu_);
   using Ranges = std::map<const std::byte*, size_t>;  // bytes by where they begin
   Status Take(size_t bytes) REQUIRES(mu_);
+  Status MapGranule(std::byte* at) REQUIRES(mu_);
+  void UnmapGranules(std::byte* begin, size_t bytes) REQUIRES(mu_);
   [[nodiscard]] Status CheckAlive() const REQUIRES(mu_);
   [[nodiscard]] Status CheckCopied(const std::byte* begin, size_t bytes) const REQUIRES(mu_);
 
@@ -69,9 +72,10 @@ class EmulatedGpu : public Gpu {
   Mutex mu_;
   size_t taken_ GUARDED_BY(mu_) = 0;  // of the GPU's memory
   Ranges reserved_ GUARDED_BY(mu_);
-  std::set<const std::byte*> mapped_ GUARDED_BY(mu_);  // granules
-  Ranges blocks_ GUARDED_BY(mu_);                      // of Allocate
-  Ranges shown_ GUARDED_BY(mu_);                       // and AllocateHost's
+  // Granules, each with its memory, which outlives its mapping as long as somebody else has it.
+  std::map<const std::byte*, UniqueFd> mapped_ GUARDED_BY(mu_);
+  Ranges blocks_ GUARDED_BY(mu_);  // of Allocate
+  Ranges shown_ GUARDED_BY(mu_);   // and AllocateHost's
   uint64_t waits_ GUARDED_BY(mu_) = 0;
   bool failed_ GUARDED_BY(mu_) = false;
   bool hangs_ GUARDED_BY(mu_) = false;

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "kernels/cuda/expert_kernels.h"
 
 namespace moetier::kernels::cuda {
@@ -29,6 +30,17 @@ using EventHandle = void*;  // a cudaEvent_t, or an event of the emulator
 // microseconds more. Both give the GPU up after kLongestWait; kSleepForever does not
 // (event_wait.h).
 enum class HostWait : uint8_t { kSpin, kSleep, kSleepForever };
+
+// Whether other processes may be given a GPU's mapped memory.
+enum class Sharing : uint8_t { kNone, kExportable };
+
+// Granules of a GPU's memory, a descriptor each. Who has one can map that memory, to write too, and
+// it stays allocated until all have let it go.
+struct ExportedGranules {
+  enum class Kind : uint8_t { kDriver, kHost };  // of CUDA's driver; memfds of an emulated GPU
+  Kind kind = Kind::kDriver;
+  std::vector<UniqueFd> files;
+};
 
 // What this project needs of CUDA's runtime, for one GPU: memory, streams, copies, events. Kernels
 // are put into its streams by the launches of expert_kernels.h, on a thread that has called a
@@ -50,6 +62,9 @@ class Gpu {
   virtual Status Map(std::byte* begin, size_t bytes) = 0;
   virtual void Unmap(std::byte* begin, size_t bytes) = 0;
   [[nodiscard]] virtual size_t granule() const = 0;  // bytes
+  // Of whole granules that have memory. kFailedPrecondition, kBadConfig when it was not opened as
+  // kExportable; kUnimplemented, kNotYet when its driver cannot.
+  virtual Result<ExportedGranules> Export(std::byte* begin, size_t bytes) = 0;
 
   // A block of the GPU's memory, or of the host's that both use, until Free. 256-byte aligned.
   virtual Result<std::byte*> Allocate(size_t bytes) = 0;
@@ -85,7 +100,7 @@ class Gpu {
 // The GPUs of this host that the kernels of this build can use. When there are none, kNotFound for
 // a host without a GPU or its driver, kUnavailable, and why, for what cannot be used.
 Result<std::vector<GpuInfo>> FindGpus();
-Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu);
+Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu, Sharing sharing);
 
 }  // namespace moetier::kernels::cuda
 

@@ -47,6 +47,10 @@ void TryMessage(std::span<const uint8_t> bytes) {
     MOE_CHECK(map->token.size() == MOETIER_WIRE_TOKEN, "a token of {}", map->token.size());
     return;
   }
+  if (const auto* slot = std::get_if<MapSlotRequest>(&*first)) {
+    MOE_CHECK(slot->token.size() == MOETIER_WIRE_TOKEN, "a token of {}", slot->token.size());
+    return;
+  }
   const auto* hello = std::get_if<Hello>(&*first);
   MOE_CHECK(hello->file_count <= MOETIER_WIRE_MAX_FILES, "{} files", hello->file_count);
   MOE_CHECK(hello->client.size() <= 64 && hello->model.size() <= 72, "names");

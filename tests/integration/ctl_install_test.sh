@@ -49,7 +49,7 @@ check "a C program links the shared client" builds -L"$libraries" -lmoetier-fast
 check "it runs with libmoetier-fastlane.so.0" exits 0 env LD_LIBRARY_PATH="$libraries" "$work/client"
 visible="$(nm -D --defined-only "$libraries/libmoetier-fastlane.so.0" | awk '{print $3}' | sort | tr '\n' ' ')"
 check "the header's functions alone are visible" equal "$visible" \
-  "moetier_lane_attach moetier_lane_close moetier_lane_compute moetier_lane_grant moetier_lane_set_spin moetier_lane_submit moetier_lane_wait moetier_map_arena moetier_unmap_arena "
+  "moetier_close_slot moetier_lane_attach moetier_lane_close moetier_lane_compute moetier_lane_grant moetier_lane_set_spin moetier_lane_submit moetier_lane_wait moetier_map_arena moetier_open_slot moetier_unmap_arena "
 
 plugin="$(find "$root/usr" -name libggml-moetier.so)"
 if [[ -n "$plugin" ]]; then  # a build with a sanitizer has none

@@ -5,7 +5,9 @@ daemon_pid=""
 export MOETIER_SOCKET="$work/moetierd.sock"
 
 # start_daemon CONFIG_TEXT: the text stands below the keys that every test needs.
+# One that a failed check has left running is ended first.
 start_daemon() {
+  [[ -z "${daemon_pid:-}" ]] || stop_daemon
   mkdir -p "$work/state"
   cat >"$work/moetierd.yaml" <<YAML
 state_directory: $work/state

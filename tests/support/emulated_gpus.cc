@@ -31,10 +31,11 @@ Result<std::vector<GpuInfo>> FindGpus() {
   return std::vector<GpuInfo>{Card(0, 256_MiB), Card(1, 128_MiB), Card(2, 64_MiB)};
 }
 
-Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu) {
+Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu, Sharing sharing) {
   EmulatedGpu::Options options;
   options.info = gpu;
   options.granule = (2_MiB).count();
+  options.sharing = sharing;
   options.grid.seed = NumberFrom("MOETIER_EMULATED_GPU_SEED");
   const char* const failing = std::getenv("MOETIER_EMULATED_GPU_FAILS");
   if (failing == nullptr || std::to_string(gpu.ordinal) == failing) {

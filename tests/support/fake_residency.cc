@@ -184,4 +184,9 @@ Result<ResidencyCalls::SharedArena> FakeResidency::OpenArena(ModelId /*model*/, 
   return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig, "the fake has no arenas"};
 }
 
+Result<ResidencyCalls::LeasedMemory> FakeResidency::OpenSlot(SessionId /*session*/,
+                                                             LeaseId /*lease*/) {
+  return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig, "the fake has no device"};
+}
+
 }  // namespace moetier

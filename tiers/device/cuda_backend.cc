@@ -39,7 +39,10 @@ Result<Bytes> BudgetOf(kernels::cuda::Gpu& gpu, const GpuChoice& choice) {
 Result<std::unique_ptr<Device>> OpenCudaDevice(const GpuChoice& choice, const Clock& clock) {
   ASSIGN_OR_RETURN(const std::vector<GpuInfo> gpus, kernels::cuda::FindGpus());
   ASSIGN_OR_RETURN(const GpuInfo info, Choose(gpus, choice));
-  ASSIGN_OR_RETURN(std::unique_ptr<kernels::cuda::Gpu> gpu, kernels::cuda::OpenGpu(info));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<kernels::cuda::Gpu> gpu,
+      kernels::cuda::OpenGpu(info, choice.exportable ? kernels::cuda::Sharing::kExportable
+                                                     : kernels::cuda::Sharing::kNone));
   ASSIGN_OR_RETURN(const Bytes budget, BudgetOf(*gpu, choice));
   ASSIGN_OR_RETURN(
       std::unique_ptr<CudaDevice> device,

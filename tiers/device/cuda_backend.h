@@ -16,6 +16,7 @@ struct GpuChoice {
   std::string uuid;             // empty: the first
   std::optional<Bytes> budget;  // for experts. none: what is free less `reserve`
   Bytes reserve = 4_GiB;
+  bool exportable = false;  // its slots may be given to other processes
 };
 
 // The GPU as a device. kNotFound where the host has no GPU or no driver of one; kUnavailable, and

@@ -18,6 +18,7 @@
 #include "kernels/expert_shape.h"
 #include "kernels/layout.h"
 #include "tiers/arena_plan.h"
+#include "tiers/device/exported_slot.h"
 #include "tiers/slot_memory.h"
 
 namespace moetier {
@@ -125,6 +126,13 @@ class DeviceArena : public SlotMemory {
   // with kNoRoom when the device's budget has too little left, with kMemoryLimit when the driver or
   // host refuses; kUnavailable when the device is lost. In each case nothing is taken.
   Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override = 0;
+  // The slot's memory, which it has. kFailedPrecondition, kUnimplemented, with the reason, when the
+  // device gives none away; kUnavailable when it is lost.
+  [[nodiscard]] virtual Result<ExportedSlot> Export(SizeClass /*size_class*/,
+                                                    SlotIndex /*slot*/) const {
+    return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
+                 "the memory of such a device cannot be mapped by others"};
+  }
   // What it has of the device's budget at this moment, in whole granules.
   [[nodiscard]] virtual Bytes size() const = 0;
 };

@@ -80,6 +80,11 @@ class DeviceGroup::GroupArena final : public DeviceArena {
     }
     return offset + (plan_.regions[Raw(size_class)].slot_bytes * Raw(slot)).count();
   }
+  [[nodiscard]] Result<ExportedSlot> Export(SizeClass size_class, SlotIndex slot) const override {
+    RETURN_IF_ERROR(group_.Usable());
+    const SlotHomes::Home& home = HomeOf(size_class, slot);
+    return parts_[home.device]->Export(size_class, home.slot);
+  }
   void GiveBack(SizeClass size_class, SlotIndex slot) override {
     const SlotHomes::Home& home = HomeOf(size_class, slot);
     parts_[home.device]->GiveBack(size_class, home.slot);

@@ -1,6 +1,7 @@
 #include "tiers/device/gpu_arena.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -77,6 +78,20 @@ Status GpuArena::Take(SizeClass size_class, SlotIndex first, uint32_t count) {
   region.granules.Add(first, count);
   size_ += wanted.count();
   return Ok{};
+}
+
+Result<ExportedSlot> GpuArena::Export(SizeClass size_class, SlotIndex slot) const {
+  const Region& region = regions_[Raw(size_class)];
+  const SlotGranules::Run run = region.granules.Of(slot, 1);
+  ASSIGN_OR_RETURN(kernels::cuda::ExportedGranules exported,
+                   gpu_.Export(AddressOf(region, run), region.granules.Size(run).count()));
+  const bool of_driver = exported.kind == kernels::cuda::ExportedGranules::Kind::kDriver;
+  const Bytes begin = region.slot_bytes * Raw(slot);
+  return ExportedSlot{.kind = of_driver ? ExportedSlot::Kind::kCuda : ExportedSlot::Kind::kHost,
+                      .granules = std::move(exported.files),
+                      .granule = Bytes(gpu_.granule()),
+                      .offset = begin - Bytes(run.first * gpu_.granule()),
+                      .device = gpu_.info().uuid};
 }
 
 // All of them or none.

@@ -29,6 +29,8 @@ class SlotGranules {
   // `granule` is a power of two, `slot_bytes` not 0. No slot has memory.
   SlotGranules(Bytes slot_bytes, Bytes granule, uint32_t places);
 
+  // The granules that hold bytes of these slots.
+  [[nodiscard]] Run Of(SlotIndex first, uint32_t count) const;
   // The granules that `count` slots from `first` on, which have no memory, lack; ascending.
   [[nodiscard]] std::vector<Run> Lacking(SlotIndex first, uint32_t count) const;
   // These slots have memory from now on.
@@ -44,9 +46,6 @@ class SlotGranules {
   [[nodiscard]] Bytes Size(const Run& run) const { return granule_ * run.count; }
 
  private:
-  // The granules that hold bytes of these slots.
-  [[nodiscard]] Run Of(SlotIndex first, uint32_t count) const;
-
   Bytes slot_bytes_;
   Bytes granule_;
   std::vector<bool> has_memory_;     // by slot

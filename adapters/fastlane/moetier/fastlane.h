@@ -171,6 +171,35 @@ MOETIER_FASTLANE_API moetier_status moetier_map_arena(const moetier_map* map, ui
  * NULL, or NULL, does nothing. */
 MOETIER_FASTLANE_API void moetier_unmap_arena(moetier_arena* arena);
 
+/* The memory of one slot that the session has leased on a device, for an engine on the same device.
+ * The daemon gives it to users whom its configuration trusts (fastlane.trusted_users): the granules
+ * hold other experts of the model too, and can be written. */
+typedef enum moetier_device_memory {
+  MOETIER_MEMORY_CUDA = 1, /* cuMemImportFromShareableHandle, POSIX descriptors; on `device` */
+  MOETIER_MEMORY_HOST = 2  /* mmap; the device is emulated */
+} moetier_device_memory;
+
+typedef struct moetier_device_slot {
+  moetier_device_memory memory;
+  uint32_t granules; /* descriptors in `files`, each of `granule` bytes, side by side in memory */
+  int files[64];     /* the caller's; closed by moetier_close_slot */
+  uint64_t granule;
+  uint64_t offset;      /* of the record, from the first granule's start */
+  uint64_t bytes;       /* of the record */
+  uint64_t fingerprint; /* of the model */
+  char device[48];      /* UUID */
+} moetier_device_slot;
+
+/* `lease` of a device's pool, by Residency.Acquire of the session that `map` shows (its pool is not
+ * looked at). The bytes are good until the lease ends: unmap first, then release. Ask anew for each
+ * lease: the same offset may be other memory by then. MOETIER_REFUSED says why there is none. */
+MOETIER_FASTLANE_API moetier_status moetier_open_slot(const moetier_map* map, uint64_t lease,
+                                                      uint64_t timeout_us,
+                                                      moetier_device_slot* slot,
+                                                      moetier_error* error);
+/* Mappings stay, and keep the device's memory. NULL, or no descriptors, does nothing. */
+MOETIER_FASTLANE_API void moetier_close_slot(moetier_device_slot* slot);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <utility>
+
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/text_size.h"
@@ -28,7 +30,7 @@ bool Find(const char* name, Function& function) {
 
 }  // namespace
 
-Result<std::unique_ptr<DriverMemory>> DriverMemory::Create(int ordinal) {
+Result<std::unique_ptr<DriverMemory>> DriverMemory::Create(int ordinal, Sharing sharing) {
   std::unique_ptr<DriverMemory> memory(new DriverMemory());
   Functions& functions = memory->functions_;
   const bool found =
@@ -37,7 +39,10 @@ Result<std::unique_ptr<DriverMemory>> DriverMemory::Create(int ordinal) {
       Find("cuMemAddressReserve", functions.reserve) &&
       Find("cuMemAddressFree", functions.unreserve) && Find("cuMemCreate", functions.create) &&
       Find("cuMemRelease", functions.release) && Find("cuMemMap", functions.map) &&
-      Find("cuMemUnmap", functions.unmap) && Find("cuMemSetAccess", functions.set_access);
+      Find("cuMemUnmap", functions.unmap) && Find("cuMemSetAccess", functions.set_access) &&
+      Find("cuDeviceGetAttribute", functions.get_attribute) &&
+      Find("cuMemRetainAllocationHandle", functions.retain) &&
+      Find("cuMemExportToShareableHandle", functions.share);
   if (!found) {
     return Error{ErrorCode::kUnavailable, Reason::kIo,
                  "the NVIDIA driver has no virtual memory management; install one of CUDA 11.2 or "
@@ -48,6 +53,15 @@ Result<std::unique_ptr<DriverMemory>> DriverMemory::Create(int ordinal) {
   memory->properties_.location.id = ordinal;
   memory->access_.location = memory->properties_.location;
   memory->access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  memory->sharing_ = sharing;
+  if (sharing == Sharing::kExportable) {
+    int can = 0;
+    const CUresult asked = functions.get_attribute(
+        &can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, ordinal);
+    if (asked == CUDA_SUCCESS && can != 0) {
+      memory->properties_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    }
+  }
   const CUresult result = functions.get_granularity(&memory->granule_, &memory->properties_,
                                                     CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   if (result != CUDA_SUCCESS) return memory->Refused("cuMemGetAllocationGranularity", result);
@@ -100,6 +114,35 @@ Status DriverMemory::Map(std::byte* begin, size_t bytes) {
   if (result == CUDA_SUCCESS) return Ok{};
   Unmap(begin, bytes);
   return Refused("cuMemSetAccess", result);
+}
+
+Result<ExportedGranules> DriverMemory::Export(std::byte* begin, size_t bytes) {
+  if (sharing_ != Sharing::kExportable) {
+    return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig,
+                 "this GPU's memory was not made to be exported"};
+  }
+  if (properties_.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE) {
+    return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
+                 "this GPU's driver exports no memory as descriptors"};
+  }
+  ExportedGranules exported;
+  for (size_t done = 0; done < bytes; done += granule_) {
+    ASSIGN_OR_RETURN(UniqueFd file, ExportGranule(begin + done));
+    exported.files.push_back(std::move(file));
+  }
+  return exported;
+}
+
+// The mapping has kept what MapGranule released.
+Result<UniqueFd> DriverMemory::ExportGranule(std::byte* at) {
+  CUmemGenericAllocationHandle handle{};
+  CUresult result = functions_.retain(&handle, at);
+  if (result != CUDA_SUCCESS) return Refused("cuMemRetainAllocationHandle", result);
+  int file = -1;
+  result = functions_.share(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  functions_.release(handle);
+  if (result != CUDA_SUCCESS) return Refused("cuMemExportToShareableHandle", result);
+  return UniqueFd(file);
 }
 
 // Granule by granule, as they were mapped.

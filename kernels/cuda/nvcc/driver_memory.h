@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "kernels/cuda/gpu.h"
 
 namespace moetier::kernels::cuda {
 
@@ -17,7 +18,7 @@ namespace moetier::kernels::cuda {
 class DriverMemory {
  public:
   // kUnavailable when the driver or the GPU has no virtual memory management.
-  static Result<std::unique_ptr<DriverMemory>> Create(int ordinal);
+  static Result<std::unique_ptr<DriverMemory>> Create(int ordinal, Sharing sharing);
 
   [[nodiscard]] size_t granule() const { return granule_; }
   // As Gpu says.
@@ -25,6 +26,7 @@ class DriverMemory {
   void Unreserve(std::byte* begin, size_t bytes);
   Status Map(std::byte* begin, size_t bytes);
   void Unmap(std::byte* begin, size_t bytes);
+  Result<ExportedGranules> Export(std::byte* begin, size_t bytes);
 
  private:
   struct Functions {
@@ -37,16 +39,21 @@ class DriverMemory {
     decltype(&cuMemMap) map = nullptr;
     decltype(&cuMemUnmap) unmap = nullptr;
     decltype(&cuMemSetAccess) set_access = nullptr;
+    decltype(&cuDeviceGetAttribute) get_attribute = nullptr;
+    decltype(&cuMemRetainAllocationHandle) retain = nullptr;
+    decltype(&cuMemExportToShareableHandle) share = nullptr;
   };
 
   DriverMemory() = default;
   [[nodiscard]] Error Refused(const char* call, CUresult result) const;
   Status MapGranule(CUdeviceptr at);
+  Result<UniqueFd> ExportGranule(std::byte* at);
 
   Functions functions_;
   CUmemAllocationProp properties_{};
   CUmemAccessDesc access_{};
   size_t granule_ = 0;
+  Sharing sharing_ = Sharing::kNone;
 };
 
 }  // namespace moetier::kernels::cuda

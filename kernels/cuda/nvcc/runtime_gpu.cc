@@ -112,6 +112,11 @@ class RuntimeGpu final : public Gpu {
     if (UseHere()) memory_->Unmap(begin, bytes);
   }
 
+  Result<ExportedGranules> Export(std::byte* begin, size_t bytes) override {
+    RETURN_IF_ERROR(UseHere());
+    return memory_->Export(begin, bytes);
+  }
+
   Result<std::byte*> Allocate(size_t bytes) override {
     RETURN_IF_ERROR(UseHere());
     void* block = nullptr;
@@ -269,11 +274,11 @@ Result<std::vector<GpuInfo>> FindGpus() {
   return Error{ErrorCode::kUnavailable, Reason::kIo, "no usable GPU" + skipped};
 }
 
-Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu) {
+Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu, Sharing sharing) {
   const int ordinal = static_cast<int>(gpu.ordinal);
   RETURN_IF_ERROR(Check("cudaSetDevice", cudaSetDevice(ordinal)));
   RETURN_IF_ERROR(Check("cudaFree", cudaFree(nullptr)));  // makes the context
-  ASSIGN_OR_RETURN(std::unique_ptr<DriverMemory> memory, DriverMemory::Create(ordinal));
+  ASSIGN_OR_RETURN(std::unique_ptr<DriverMemory> memory, DriverMemory::Create(ordinal, sharing));
   return std::unique_ptr<Gpu>(std::make_unique<RuntimeGpu>(gpu, std::move(memory)));
 }
 

@@ -13,6 +13,12 @@
  * REFUSE, and hangs up. The memory is sealed: it neither changes its size nor can be written
  * through the descriptor. Only bytes under a lease stay what they are.
  *
+ * Likewise MAP_SLOT, for one slot on a device that the session has leased, by a user whom the
+ * daemon's configuration trusts: the daemon answers SLOT, with a descriptor for each granule of the
+ * device's memory that the slot touches, or REFUSE, and hangs up. Granules are shared with other
+ * slots of the model, and can be written: hence the trust. The slot is good until the lease ends; a
+ * later lease may be of other memory at the same place.
+ *
  * A call: the client takes an idle slot, writes the request and its sections, then the next
  * sequence number into `submitted` (release), then adds one to the page's `submissions`, then looks
  * at `daemon_sleeps` and, if that is set, adds 1 to the doorbell. The daemon copies, checks,
@@ -23,8 +29,8 @@
  *
  * Versions: another major is refused. A minor only adds at the ends of messages or in reserved
  * places; a message says its size, and what is beyond the known size is ignored. 1.1 added the
- * grant's activation; 1.2 MAP and ARENA, which an older daemon refuses as no HELLO. Text is
- * zero-terminated UTF-8. tests/unit/fastlane/wire_test.cc pins every offset.
+ * grant's activation; 1.2 MAP and ARENA, 1.3 MAP_SLOT and SLOT, which an older daemon refuses. Text
+ * is zero-terminated UTF-8. tests/unit/fastlane/wire_test.cc pins every offset.
  */
 
 #include <stddef.h>
@@ -32,8 +38,8 @@
 
 #define MOETIER_WIRE_MAGIC 0x4c46544du /* "MTFL" */
 #define MOETIER_WIRE_MAJOR 1
-#define MOETIER_WIRE_MINOR 2
-#define MOETIER_WIRE_MAX_FILES 64       /* descriptors in a HELLO */
+#define MOETIER_WIRE_MINOR 3
+#define MOETIER_WIRE_MAX_FILES 64       /* descriptors in a message */
 #define MOETIER_WIRE_MAX_MESSAGE 4096   /* bytes; longer messages are refused */
 #define MOETIER_WIRE_SOCKET ".fastlane" /* after the path of the gRPC socket */
 
@@ -42,7 +48,9 @@ enum moetier_wire_kind {
   MOETIER_WIRE_GRANT = 2,
   MOETIER_WIRE_REFUSE = 3,
   MOETIER_WIRE_MAP = 4,
-  MOETIER_WIRE_ARENA = 5
+  MOETIER_WIRE_ARENA = 5,
+  MOETIER_WIRE_MAP_SLOT = 6,
+  MOETIER_WIRE_SLOT = 7
 };
 
 typedef struct moetier_wire_head {
@@ -121,6 +129,33 @@ typedef struct moetier_wire_arena {
   uint32_t reserved;
 } moetier_wire_arena;
 
+typedef struct moetier_wire_map_slot {
+  moetier_wire_head head;
+  uint64_t session;                  /* as in MAP */
+  uint8_t token[MOETIER_WIRE_TOKEN]; /* as in MAP */
+  uint64_t lease;                    /* moetier.v1.SlotLease.lease, in a device's pool */
+} moetier_wire_map_slot;
+
+enum moetier_wire_memory {
+  MOETIER_WIRE_MEMORY_CUDA =
+      1, /* POSIX descriptors of CUDA's driver, cuMemImportFromShareableHandle */
+  MOETIER_WIRE_MEMORY_HOST = 2 /* memfds: the device is emulated */
+};
+
+#define MOETIER_WIRE_UUID 48 /* bytes; "GPU-" and 36 characters */
+
+typedef struct moetier_wire_device_slot {
+  moetier_wire_head head;
+  uint64_t fingerprint; /* of the session's model */
+  uint64_t lease;
+  uint64_t granule; /* bytes of each */
+  uint64_t offset;  /* of the record, from the first granule's start */
+  uint64_t bytes;   /* of the record: offset + bytes <= file_count * granule */
+  uint32_t memory;  /* moetier_wire_memory */
+  uint32_t file_count;
+  char device[MOETIER_WIRE_UUID];
+} moetier_wire_device_slot;
+
 /* Start of the page. Each side writes lines of its own. */
 typedef struct moetier_wire_page {
   uint32_t magic;
@@ -193,6 +228,8 @@ MOETIER_WIRE_ASSERT(sizeof(moetier_wire_grant) == 312);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_refuse) == 536);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_map) == 48);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_arena) == 40);
+MOETIER_WIRE_ASSERT(sizeof(moetier_wire_map_slot) == 48);
+MOETIER_WIRE_ASSERT(sizeof(moetier_wire_device_slot) == 112);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_page) == 192);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_request) == 128);
 MOETIER_WIRE_ASSERT(sizeof(moetier_wire_reply) == 672);

@@ -63,7 +63,7 @@ class CudartWorkClock final : public WorkClock {
 
 Result<std::unique_ptr<Gpu>> OpenTestedGpu(uint64_t) {
   ASSIGN_OR_RETURN(const std::vector<GpuInfo> gpus, FindGpus());
-  return OpenGpu(gpus.front());
+  return OpenGpu(gpus.front(), Sharing::kNone);
 }
 
 Result<std::unique_ptr<WorkClock>> NewWorkClock(Gpu& gpu, StreamHandle stream) {

@@ -191,7 +191,7 @@ nvme: {engine: preadv, mode: buffered, queue_depth: 7}
 prefetch: {enabled: false, router: false, hints: false, history: true, depth: 2, guesses: 5, in_flight: 3}
 memory: {arena: shared, huge_pages: false, lock: true}
 limits: {sessions: 1, max_rows: 2, max_in_flight: 3, max_message_bytes: 1MiB, queue: 5, leased: 40%}
-fastlane: {enabled: false, max_sessions: 6, max_rows: 7, max_in_flight: 8, spin_us: 9, memory: 3MiB}
+fastlane: {enabled: false, max_sessions: 6, max_rows: 7, max_in_flight: 8, spin_us: 9, memory: 3MiB, trusted_users: [0, 1000]}
 log: {level: error}
 watchdog: false
 )",
@@ -241,7 +241,8 @@ watchdog: false
                                            .max_rows = 7,
                                            .max_in_flight = 8,
                                            .spin_us = 9,
-                                           .memory = 3_MiB});
+                                           .memory = 3_MiB,
+                                           .trusted_users = {0, 1000}});
   CHECK(config.log_level == LogLevel::kError);
   CHECK(!config.watchdog);
 }

@@ -280,6 +280,13 @@ TEST_CASE("DeviceGroup: each device has its own budget's slots, and takes no mor
   CHECK(cards.group().free() == cards.group().description().budget);
 }
 
+TEST_CASE("DeviceGroup: a slot's memory is its own device's to give away", "[device]") {
+  Cards cards({3, 1, 2});
+  const Result<ExportedSlot> slot = cards.arena->Export(SizeClass{0}, SlotIndex{4});
+  REQUIRE(!slot);
+  CHECK(slot.error().reason == Reason::kNotYet);
+}
+
 TEST_CASE("DeviceGroup: offsets tell slots apart", "[device]") {
   Cards cards({3, 1, 2});
   const uint64_t slot_bytes = cards.plan.regions[0].slot_bytes.count();

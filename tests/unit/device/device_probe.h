@@ -12,7 +12,7 @@
 
 namespace moetier::testing {
 
-// Keeps what a device says; waits end after a minute, since sanitizers and the emulator are slow.
+// Keeps what a device says; waits end after minutes, since sanitizers and the emulator are slow.
 class DeviceRecord final : public DeviceListener {
  public:
   void OnCopy(const CopyDone& done) override {
@@ -40,7 +40,7 @@ class DeviceRecord final : public DeviceListener {
  private:
   template <typename T>
   std::vector<T> Await(std::vector<T>& list, size_t count) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(4);
     MutexLock lock(mu_);
     while (list.size() < count && changed_.wait_until(mu_, end) == std::cv_status::no_timeout) {
     }

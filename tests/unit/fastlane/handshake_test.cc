@@ -65,14 +65,14 @@ TEST_CASE("Fast lane: a HELLO that is none is refused with what is wrong", "[fas
   const LaneFixture fixture;
   moetier_wire_hello hello = RawLane::GoodHello();
   hello.head.magic = 7;
-  CHECK(Refused(fixture, hello).text == "the first message is neither HELLO nor MAP");
+  CHECK(Refused(fixture, hello).text == "the first message is neither HELLO nor MAP nor MAP_SLOT");
   hello = RawLane::GoodHello();
   hello.head.kind = MOETIER_WIRE_GRANT;
   CHECK(Refused(fixture, hello).reason == Number(Reason::kBadType));
   hello = RawLane::GoodHello();
   hello.head.major = 2;
   CHECK(Refused(fixture, hello).text ==
-        "HELLO: version 2.2; this daemon speaks 1.2: update the older of daemon and client");
+        "HELLO: version 2.3; this daemon speaks 1.3: update the older of daemon and client");
   hello = RawLane::GoodHello();
   hello.head.size = 9;
   const Refusal shape = Refused(fixture, hello);

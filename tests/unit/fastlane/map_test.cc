@@ -179,7 +179,7 @@ TEST_CASE("Map: a MAP that is none is refused with what is wrong", "[fastlane]")
   const auto bytes = std::as_bytes(std::span(&wire, 1));
   wire.head.major = 2;
   CHECK(text(bytes) ==
-        "MAP: version 2.2; this daemon speaks 1.2: update the older of daemon and client");
+        "MAP: version 2.3; this daemon speaks 1.3: update the older of daemon and client");
   wire = WireMap();
   CHECK(text(bytes.first(47)) == "MAP: 47 bytes that say they are 48; version 1 has at least 48");
   wire.head.size = 47;

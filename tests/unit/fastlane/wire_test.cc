@@ -13,7 +13,7 @@ namespace moetier {
 
 #define CHECK_OFFSET(type, field, offset) CHECK(offsetof(type, field) == (offset))
 
-TEST_CASE("Wire: the handshake's messages lie as version 1.2 has them", "[fastlane]") {
+TEST_CASE("Wire: the handshake's messages lie as version 1.3 has them", "[fastlane]") {
   CHECK(MOETIER_WIRE_MAGIC == 0x4c46544d);
   CHECK(MOETIER_WIRE_MAJOR == 1);
   CHECK(sizeof(moetier_wire_head) == 16);
@@ -60,9 +60,22 @@ TEST_CASE("Wire: the handshake's messages lie as version 1.2 has them", "[fastla
   CHECK_OFFSET(moetier_wire_arena, fingerprint, 16);
   CHECK_OFFSET(moetier_wire_arena, bytes, 24);
   CHECK_OFFSET(moetier_wire_arena, pool, 32);
+  CHECK(sizeof(moetier_wire_map_slot) == 48);
+  CHECK_OFFSET(moetier_wire_map_slot, session, 16);
+  CHECK_OFFSET(moetier_wire_map_slot, token, 24);
+  CHECK_OFFSET(moetier_wire_map_slot, lease, 40);
+  CHECK(sizeof(moetier_wire_device_slot) == 112);
+  CHECK_OFFSET(moetier_wire_device_slot, fingerprint, 16);
+  CHECK_OFFSET(moetier_wire_device_slot, lease, 24);
+  CHECK_OFFSET(moetier_wire_device_slot, granule, 32);
+  CHECK_OFFSET(moetier_wire_device_slot, offset, 40);
+  CHECK_OFFSET(moetier_wire_device_slot, bytes, 48);
+  CHECK_OFFSET(moetier_wire_device_slot, memory, 56);
+  CHECK_OFFSET(moetier_wire_device_slot, file_count, 60);
+  CHECK_OFFSET(moetier_wire_device_slot, device, 64);
 }
 
-TEST_CASE("Wire: the page lies as version 1.2 has it, each side's words on lines of its own",
+TEST_CASE("Wire: the page lies as version 1.3 has it, each side's words on lines of its own",
           "[fastlane]") {
   CHECK(sizeof(moetier_wire_page) == 192);
   CHECK_OFFSET(moetier_wire_page, size, 4);

@@ -104,9 +104,12 @@ TEST_CASE("OpenFilesNeeded: counts all that clients can make the daemon hold", "
   DaemonConfig config;
   config.limits.sessions = 1;
   config.fast_lane.enabled = false;
-  CHECK(OpenFilesNeeded(config) == 64 + 1 + 64);  // the GPU that there may be
-  config.gpu = UseGpu::kOff;
   CHECK(OpenFilesNeeded(config) == 64 + 1);
+  DeviceConfig gpu;
+  gpu.kind = DeviceKind::kCuda;
+  config.devices = {gpu, gpu};
+  CHECK(OpenFilesNeeded(config) == 64 + 1 + 2 * 64);
+  config.devices.clear();
   config.models.resize(2);
   CHECK(OpenFilesNeeded(config) == 64 + 1 + 2 * 16);
   config.fast_lane = {.enabled = true, .max_sessions = 3};
@@ -117,6 +120,8 @@ TEST_CASE("OpenFilesNeeded: counts all that clients can make the daemon hold", "
   CHECK(without_files == 64 + 1 + 2 * 16 + 3 * 4 + 64 + 34 + 34 + 64 + 128 + 2 * 16);
   config.on_demand.files = true;  // a brought model may have 64 shards
   CHECK(OpenFilesNeeded(config) == without_files + 2 * (64 - 16));
+  config.fast_lane.trusted_users = {0};  // the granules of 17 slots on their way
+  CHECK(OpenFilesNeeded(config) == without_files + 2 * (64 - 16) + 17 * 64);
 }
 
 TEST_CASE("RowsAboveMessage: rows that no message can hold are named with what would do",
@@ -177,6 +182,10 @@ TEST_CASE("GpusFor: the listed GPUs, the first if none is, none when they are of
   DaemonConfig config;
   REQUIRE(GpusFor(config).choices.size() == 1);
   CHECK(GpusFor(config).want == Want::kIfThere);
+  CHECK(!GpusFor(config).choices[0].exportable);
+  config.fast_lane.trusted_users = {1000};
+  CHECK(GpusFor(config).choices[0].exportable);
+  CHECK(FastLaneOptions(config).trusted_users == std::vector<uint32_t>{1000});
   CHECK(GpusFor(config).choices[0].uuid.empty());
   CHECK(!GpusFor(config).choices[0].budget);
   config.gpu = UseGpu::kRequired;
@@ -199,6 +208,7 @@ TEST_CASE("GpusFor: the listed GPUs, the first if none is, none when they are of
   CHECK(wanted.choices[0].budget == 3_GiB);
   CHECK(wanted.choices[0].reserve == 5_MiB);
   CHECK(wanted.choices[1].name == "other");
+  CHECK(wanted.choices[1].exportable);
   CHECK(CoreOptions(config).emulated.empty());
   config.gpu = UseGpu::kOff;
   CHECK(GpusFor(config).choices.empty());
