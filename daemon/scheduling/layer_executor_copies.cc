@@ -106,7 +106,9 @@ void LayerExecutor::OnCopyDone(const CopyDone& done) {
   const CopyUnderWay& copy = node.mapped();
   --copy.model->device_work;
   if (copy.way == CopyWay::kIntoVram) {
-    OnCopiedIn(copy, done.outcome);
+    // What landed just before the loss is gone with it.
+    const bool gone = device_lost_ && done.outcome == DeviceOutcome::kDone;
+    OnCopiedIn(copy, gone ? DeviceOutcome::kFailed : done.outcome);
   } else {
     OnWrittenBack(copy, done.outcome);
   }

@@ -97,8 +97,7 @@ class ResidencyListener {
 // holds leases and transfers of one model; it may hold them from OpenSession until
 // DaemonCore::SessionEnded, which gives all back.
 // Threads: any; no method but OpenArena and OpenSlot blocks. `done` is called exactly once, on the
-// executor's
-//          thread or before the call returns, and must not block.
+//          executor's thread or before the call returns, and must not block.
 // Errors:  every call: kNotFound, kUnknownSession for a session that is not open; kUnavailable,
 //          kDraining when the daemon stops or the model unloads; kExhausted, kQuota when it would
 //          wait and too many calls of the session do; kCancelled when the session ends meanwhile.

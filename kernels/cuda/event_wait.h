@@ -29,9 +29,10 @@ Status AwaitEvent(HostWait wait, const HasCome& has_come,
   const auto begin = std::chrono::steady_clock::now();
   std::chrono::nanoseconds sleep = kFirstSleep;
   while (true) {
+    // Before the look: who was stopped meanwhile looks once more.
+    const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - begin;
     ASSIGN_OR_RETURN(const bool come, has_come());
     if (come) return Ok{};
-    const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - begin;
     if (waited >= longest && wait != HostWait::kSleepForever) {
       return Error{
           ErrorCode::kUnavailable, Reason::kIo,

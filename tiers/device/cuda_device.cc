@@ -136,7 +136,7 @@ Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
 Status CudaDevice::BeginCopy(const DeviceCopy& copy, uint32_t place) {
   writes_host_[place] = std::holds_alternative<CopyOut>(copy);
   Status begun = Enqueue(copy, place);
-  if (!begun) EndFailedCopy(place);
+  if (!begun) EndFailedCopy(place, begun.error());
   return begun;
 }
 
@@ -152,13 +152,15 @@ Status CudaDevice::Enqueue(const DeviceCopy& copy, uint32_t place) {
   return gpu_->Record(copied_[place], copies_);
 }
 
-void CudaDevice::EndFailedCopy(uint32_t place) {
+// The loss is told first: what may be waited for is long.
+void CudaDevice::EndFailedCopy(uint32_t place, const Error& why) {
+  queues_.Lose(why.message);
   gpu_->WaitIdle(copies_, writes_host_[place] ? HostWait::kSleepForever : HostWait::kSleep);
 }
 
 Result<DeviceOutcome> CudaDevice::EndCopy(uint32_t place) {
   if (Status ended = gpu_->Wait(copied_[place], HostWait::kSleep); !ended) {
-    EndFailedCopy(place);
+    EndFailedCopy(place, ended.error());
     return ended.error();
   }
   return DeviceOutcome::kDone;

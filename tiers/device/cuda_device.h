@@ -60,7 +60,7 @@ class CudaDevice final : public Device, private DeviceWork {
   [[nodiscard]] Error NotAsItWas(std::string_view what) const;
   Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
   Status Enqueue(const DeviceCopy& copy, uint32_t place);
-  void EndFailedCopy(uint32_t place);
+  void EndFailedCopy(uint32_t place, const Error& why);
   Result<DeviceOutcome> EndCopy(uint32_t place) override;
   Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) override;
 

@@ -172,7 +172,7 @@ class Device {
 
   // `id` is the caller's, unique among its unfinished copies.
   virtual void Copy(CopyId id, const DeviceCopy& copy) = 0;
-  // Asks for an early end; the completion still comes, kDone or kCancelled.
+  // Asks for an early end; the completion still comes, kDone, kCancelled, or kFailed with the loss.
   virtual void CancelCopy(CopyId id) = 0;
   // At least one task; all of one shape and layout, their records in one kind of place. `id` is the
   // caller's, unique among its unfinished runs.

@@ -10,11 +10,14 @@ DeviceBudget::~DeviceBudget() {
   MOE_CHECK(taken_ == Bytes(), "{} of {} are still in arenas", FormatSize(taken_), device_);
 }
 
+Status DeviceBudget::CheckUsable(std::string_view what) const {
+  if (!queues_.lost()) return Ok{};
+  return Error{ErrorCode::kUnavailable, Reason::kIo,
+               fmt::format("{}: device {} is lost", what, device_)};
+}
+
 Status DeviceBudget::Take(Bytes bytes, std::string_view what) {
-  if (queues_.lost()) {
-    return Error{ErrorCode::kUnavailable, Reason::kIo,
-                 fmt::format("{}: device {} is lost", what, device_)};
-  }
+  RETURN_IF_ERROR(CheckUsable(what));
   MutexLock lock(mu_);
   if (bytes > bytes_ - taken_) {
     return Error{ErrorCode::kExhausted, Reason::kNoRoom,

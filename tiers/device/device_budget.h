@@ -26,6 +26,8 @@ class DeviceBudget {
   DeviceBudget(const DeviceBudget&) = delete;
   DeviceBudget& operator=(const DeviceBudget&) = delete;
 
+  // kUnavailable when the device is lost.
+  [[nodiscard]] Status CheckUsable(std::string_view what) const;
   // kExhausted, kUnavailable as Device::Allocate gives them.
   Status Take(Bytes bytes, std::string_view what) EXCLUDES(mu_);
   void GiveBack(Bytes bytes) EXCLUDES(mu_);

@@ -81,6 +81,7 @@ Status GpuArena::Take(SizeClass size_class, SlotIndex first, uint32_t count) {
 }
 
 Result<ExportedSlot> GpuArena::Export(SizeClass size_class, SlotIndex slot) const {
+  RETURN_IF_ERROR(budget_.CheckUsable(what_));
   const Region& region = regions_[Raw(size_class)];
   const SlotGranules::Run run = region.granules.Of(slot, 1);
   ASSIGN_OR_RETURN(kernels::cuda::ExportedGranules exported,

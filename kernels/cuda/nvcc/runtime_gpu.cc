@@ -261,12 +261,14 @@ Result<std::vector<GpuInfo>> FindGpus() {
   std::vector<GpuInfo> usable;
   std::string skipped;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    ASSIGN_OR_RETURN(GpuInfo info, Describe(ordinal));
-    if (info.compute >= MOETIER_CUDA_LEAST_COMPUTE) {
-      usable.push_back(std::move(info));
+    Result<GpuInfo> info = Describe(ordinal);
+    if (!info) {
+      skipped += fmt::format("; GPU {}: {}", ordinal, info.error().message);
+    } else if (info->compute >= MOETIER_CUDA_LEAST_COMPUTE) {
+      usable.push_back(*std::move(info));
     } else {
       skipped += fmt::format("; {} has compute capability {}.{}, this build's kernels need {}.{}",
-                             info.name, info.compute / 10, info.compute % 10,
+                             info->name, info->compute / 10, info->compute % 10,
                              MOETIER_CUDA_LEAST_COMPUTE / 10, MOETIER_CUDA_LEAST_COMPUTE % 10);
     }
   }
