@@ -102,6 +102,8 @@ struct DeviceConfig {
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
+inline constexpr size_t kMostDevices = 16;  // in DaemonConfig::devices
+
 // Whether a GPU is used. kAuto: the one that is listed, else the first there is; where it cannot be
 // used, the CPU computes. kRequired: then the daemon does not start.
 enum class UseGpu : uint8_t { kAuto, kOff, kRequired };

@@ -28,7 +28,6 @@ constexpr std::array<std::pair<std::string_view, LockMemory>, 3> kLockChoices = 
 
 constexpr std::array<std::pair<std::string_view, UseGpu>, 3> kUseGpuChoices = {
     {{"auto", UseGpu::kAuto}, {"off", UseGpu::kOff}, {"required", UseGpu::kRequired}}};
-constexpr size_t kMostDevices = 16;  // DeviceGroup::kMost
 constexpr std::array<std::pair<std::string_view, DeviceKind>, 2> kDeviceKinds = {
     {{"emulated", DeviceKind::kEmulated}, {"cuda", DeviceKind::kCuda}}};
 

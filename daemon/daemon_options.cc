@@ -4,6 +4,7 @@
 
 #include "base/text_size.h"
 #include "moetier/fastlane_wire.h"
+#include "tiers/device/device_group.h"
 
 namespace moetier {
 namespace {
@@ -98,6 +99,8 @@ std::string FastLanePath(const DaemonConfig& config) {
 }
 
 }  // namespace
+
+static_assert(kMostDevices <= DeviceGroup::kMost);
 
 ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   ExpertCore::Options options;

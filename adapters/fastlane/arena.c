@@ -10,16 +10,6 @@
 
 #include "dial.h"
 
-static moetier_status send_map(lane_dial* dial, const moetier_map* map) {
-  moetier_wire_map wire;
-  memset(&wire, 0, sizeof wire);
-  wire.head = dial_head(MOETIER_WIRE_MAP, sizeof wire);
-  wire.session = map->session;
-  memcpy(wire.token, map->token, sizeof wire.token);
-  wire.pool = map->pool;
-  return dial_send(dial, &wire, sizeof wire, NULL, 0);
-}
-
 /* The daemon is not taken at its word: what it says must lie in the memory that it passed, which
  * must not be able to shrink under us. */
 static bool arena_fits(const moetier_wire_arena* arena, int file) {
@@ -31,11 +21,14 @@ static bool arena_fits(const moetier_wire_arena* arena, int file) {
 }
 
 static moetier_status map_arena(lane_dial* dial, const moetier_map* map, moetier_arena* out) {
-  moetier_status status = dial_connect(dial, map->socket);
-  if (status == MOETIER_OK) status = send_map(dial, map);
-  if (status == MOETIER_OK) {
-    status = dial_receive(dial, MOETIER_WIRE_ARENA, sizeof(moetier_wire_arena));
-  }
+  moetier_wire_map wire;
+  memset(&wire, 0, sizeof wire);
+  wire.head = dial_head(MOETIER_WIRE_MAP, sizeof wire);
+  wire.session = map->session;
+  memcpy(wire.token, map->token, sizeof wire.token);
+  wire.pool = map->pool;
+  const moetier_status status = dial_ask(dial, map->socket, &wire, sizeof wire, MOETIER_WIRE_ARENA,
+                                         sizeof(moetier_wire_arena));
   if (status != MOETIER_OK) return status;
   const moetier_wire_arena* arena = &dial->answer.arena;
   if (!arena_fits(arena, dial->received[0])) return dial_protocol_error(dial);

@@ -220,3 +220,11 @@ moetier_status dial_receive(lane_dial* dial, uint32_t kind, size_t least) {
                      dial->length >= least;
   return taken ? MOETIER_OK : dial_protocol_error(dial);
 }
+
+moetier_status dial_ask(lane_dial* dial, const char* name, const void* message, size_t size,
+                        uint32_t kind, size_t least) {
+  moetier_status status = dial_connect(dial, name);
+  if (status == MOETIER_OK) status = dial_send(dial, message, size, NULL, 0);
+  if (status == MOETIER_OK) status = dial_receive(dial, kind, least);
+  return status;
+}

@@ -44,6 +44,10 @@ moetier_status dial_send(lane_dial* dial, const void* message, size_t size, cons
  * MOETIER_REFUSED with what it says. */
 moetier_status dial_receive(lane_dial* dial, uint32_t kind, size_t least);
 
+/* Connects, sends a message without descriptors and awaits its answer, as the three above. */
+moetier_status dial_ask(lane_dial* dial, const char* name, const void* message, size_t size,
+                        uint32_t kind, size_t least);
+
 /* MOETIER_MISUSE, and why, when a session cannot be shown by it. */
 moetier_status dial_check_map(const moetier_map* map, moetier_error* error);
 

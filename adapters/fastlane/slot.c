@@ -7,16 +7,6 @@
 
 #include "dial.h"
 
-static moetier_status send_map_slot(lane_dial* dial, const moetier_map* map, uint64_t lease) {
-  moetier_wire_map_slot wire;
-  memset(&wire, 0, sizeof wire);
-  wire.head = dial_head(MOETIER_WIRE_MAP_SLOT, sizeof wire);
-  wire.session = map->session;
-  memcpy(wire.token, map->token, sizeof wire.token);
-  wire.lease = lease;
-  return dial_send(dial, &wire, sizeof wire, NULL, 0);
-}
-
 /* The daemon is not taken at its word: the record must lie in the granules whose descriptors came.
  */
 static bool slot_fits(const moetier_wire_device_slot* slot, const int* files) {
@@ -33,11 +23,14 @@ static bool slot_fits(const moetier_wire_device_slot* slot, const int* files) {
 
 static moetier_status open_slot(lane_dial* dial, const moetier_map* map, uint64_t lease,
                                 moetier_device_slot* out) {
-  moetier_status status = dial_connect(dial, map->socket);
-  if (status == MOETIER_OK) status = send_map_slot(dial, map, lease);
-  if (status == MOETIER_OK) {
-    status = dial_receive(dial, MOETIER_WIRE_SLOT, sizeof(moetier_wire_device_slot));
-  }
+  moetier_wire_map_slot wire;
+  memset(&wire, 0, sizeof wire);
+  wire.head = dial_head(MOETIER_WIRE_MAP_SLOT, sizeof wire);
+  wire.session = map->session;
+  memcpy(wire.token, map->token, sizeof wire.token);
+  wire.lease = lease;
+  const moetier_status status = dial_ask(dial, map->socket, &wire, sizeof wire, MOETIER_WIRE_SLOT,
+                                         sizeof(moetier_wire_device_slot));
   if (status != MOETIER_OK) return status;
   const moetier_wire_device_slot* slot = &dial->answer.slot;
   if (!slot_fits(slot, dial->received)) return dial_protocol_error(dial);

@@ -134,8 +134,7 @@ std::unique_ptr<LoadedModel> SimMachine::Load(const SimSetup& setup) {
     loaded->verified[layer.layer].resize(layer.experts);
   }
   if (device_) {
-    const auto go_on = [](Bytes, Bytes) { return true; };
-    MOE_CHECK(UseDevice(setup.model, *device_, go_on, *loaded).has_value(), "nothing stops it");
+    MOE_CHECK(UseDevice(setup.model, *device_, {}, *loaded).has_value(), "nothing stops it");
   }
   return loaded;
 }

@@ -55,8 +55,7 @@ DeviceBench::DeviceBench(const Options& options)
   OpenedStore store{.store = model.MakeStore(), .files = std::span(&file, 1), .fallbacks = {}};
   std::unique_ptr<LoadedModel> loaded =
       BuildModelOver(std::move(store), load, id, {}, {}, reader).value();
-  const auto go_on = [](Bytes, Bytes) { return true; };
-  MOE_CHECK(UseDevice(load, device, go_on, *loaded).has_value(), "nothing stops it");
+  MOE_CHECK(UseDevice(load, device, {}, *loaded).has_value(), "nothing stops it");
   executor.AddModel(std::move(loaded));
 }
 

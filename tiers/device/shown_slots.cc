@@ -30,7 +30,7 @@ Result<std::unique_ptr<ShownSlots>> ShownSlots::Create(Device& device, Arena& ar
       RETURN_IF_ERROR(shown->Show(SizeClass{static_cast<uint8_t>(i)}, SlotIndex{first}, count));
       first += count;
       done += slot_bytes * count;
-      if (progress(done, total)) continue;
+      if (!progress || progress(done, total)) continue;
       return Error{ErrorCode::kCancelled, Reason::kCancelled,
                    fmt::format("stopped after {} of {} were shown to {}", FormatSize(done),
                                FormatSize(total), device.description().name)};

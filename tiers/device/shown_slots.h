@@ -21,6 +21,7 @@ namespace moetier {
 class ShownSlots final : public SlotMemory {
  public:
   // Told now and then how many bytes of how many are shown; false ends Create with kCancelled.
+  // Empty: nobody is told, as in ArenaOptions.
   using Progress = std::function<bool(Bytes done, Bytes total)>;
 
   // `slots[c]` of class c, from 0 on, have memory. The device's error, with nothing shown, when one

@@ -124,8 +124,6 @@ class DeafGpu final : public EmulatedGpu {
   std::atomic<bool> deaf{false};
 };
 
-bool GoOn(Bytes /*done*/, Bytes /*total*/) { return true; }
-
 }  // namespace
 
 TEST_CASE("CudaDevice: what is copied in comes out again, in the order of the copies", "[cuda]") {
@@ -396,7 +394,7 @@ TEST_CASE("CudaDevice: slots of RAM come and go after the card is lost", "[cuda]
   ram.regions.push_back({.slot_bytes = 8_KiB, .slots = 2, .offset = 0, .records = 8});
   ram.total = 16_KiB;
   const std::unique_ptr<Arena> arena = Arena::Create(ram, {}).value();
-  const auto shown = ShownSlots::Create(*bench.device, *arena, {2}, GoOn).value();
+  const auto shown = ShownSlots::Create(*bench.device, *arena, {2}, {}).value();
   const std::vector<std::byte> bytes = Pattern(512, 9);
   while (bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kDone) {
   }
@@ -404,7 +402,7 @@ TEST_CASE("CudaDevice: slots of RAM come and go after the card is lost", "[cuda]
   shown->GiveBack(SizeClass{0}, SlotIndex{1});
   CHECK(shown->Take(SizeClass{0}, SlotIndex{1}, 3).has_value());
   const std::unique_ptr<Arena> later = Arena::Create(ram, {}).value();
-  CHECK(ShownSlots::Create(*bench.device, *later, {2}, GoOn).has_value());
+  CHECK(ShownSlots::Create(*bench.device, *later, {2}, {}).has_value());
 }
 
 TEST_CASE("EmulatedGpu: a copy is refused that leaves what was shown at once, or has no memory",

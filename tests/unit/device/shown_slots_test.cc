@@ -19,15 +19,13 @@ std::unique_ptr<Arena> MakeArena() {
 
 constexpr SizeClass kClass{0};
 
-bool GoOn(Bytes /*done*/, Bytes /*total*/) { return true; }
-
 }  // namespace
 
 TEST_CASE("ShownSlots: what has memory is shown, to the end and no longer", "[device]") {
   WatchingDevice device;
   const std::unique_ptr<Arena> arena = MakeArena();
   {
-    const auto shown = ShownSlots::Create(device, *arena, {4}, GoOn).value();
+    const auto shown = ShownSlots::Create(device, *arena, {4}, {}).value();
     CHECK(device.shown.size() == 4);
     shown->GiveBack(kClass, SlotIndex{2});
     CHECK(device.shown.size() == 3);
@@ -45,10 +43,10 @@ TEST_CASE("ShownSlots: a refusal leaves nothing shown that was not, and no memor
   WatchingDevice device;
   const std::unique_ptr<Arena> arena = MakeArena();
   device.may_show = 3;
-  CHECK(!ShownSlots::Create(device, *arena, {4}, GoOn).has_value());
+  CHECK(!ShownSlots::Create(device, *arena, {4}, {}).has_value());
   CHECK(device.shown.empty());
   device.may_show = 5;
-  const auto shown = ShownSlots::Create(device, *arena, {4}, GoOn).value();
+  const auto shown = ShownSlots::Create(device, *arena, {4}, {}).value();
   const Bytes size = arena->size();
   const Status refused = shown->Take(kClass, SlotIndex{4}, 3);
   REQUIRE(!refused.has_value());

@@ -35,15 +35,13 @@ ModelOptions NoSlots() {
   return options;
 }
 
-bool GoOn(Bytes /*done*/, Bytes /*total*/) { return true; }
-
 }  // namespace
 
 TEST_CASE("UseDevice: a device shown the model's RAM plans with its lanes", "[scheduling]") {
   WatchingDevice device;
   {
     Model model;
-    REQUIRE(UseDevice(NoSlots(), device, GoOn, model.loaded));
+    REQUIRE(UseDevice(NoSlots(), device, {}, model.loaded));
     CHECK(model.loaded.planning != nullptr);
     CHECK(model.loaded.shown != nullptr);
     CHECK(device.shown.size() == 12);  // three layers of four experts
@@ -57,7 +55,7 @@ TEST_CASE("UseDevice: a device that cannot compute the experts leaves them to th
   WatchingDevice device;
   device.admits = false;
   Model model;
-  REQUIRE(UseDevice(NoSlots(), device, GoOn, model.loaded));
+  REQUIRE(UseDevice(NoSlots(), device, {}, model.loaded));
   CHECK(model.loaded.planning == nullptr);
   CHECK(model.loaded.vram == nullptr);
   CHECK(device.shown.empty());
@@ -70,7 +68,7 @@ TEST_CASE("UseDevice: a device that cannot read RAM has no zero-copy lane, by na
   WatchingDevice device;
   device.may_show = 5;
   Model model;
-  REQUIRE(UseDevice(ModelOptions(), device, GoOn, model.loaded));
+  REQUIRE(UseDevice(ModelOptions(), device, {}, model.loaded));
   CHECK(model.loaded.shown == nullptr);
   CHECK(model.loaded.planning != nullptr);
   CHECK(device.shown.empty());
@@ -96,7 +94,7 @@ TEST_CASE(
   const Bytes all = model.loaded.geometry->TotalBytes();
   device.budget = all * 2;
   device.has = Bytes(all.count() / 2);
-  REQUIRE(UseDevice(ModelOptions(), device, GoOn, model.loaded));
+  REQUIRE(UseDevice(ModelOptions(), device, {}, model.loaded));
   REQUIRE(model.loaded.vram != nullptr);
   const uint64_t had = model.loaded.vram->size().count();
   CHECK(had <= device.has.count() * 7 / 8);  // the rest is left to others
