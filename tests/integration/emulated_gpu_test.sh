@@ -41,9 +41,11 @@ check "is a named fallback though none is listed" out_has gpu:none
 export MOETIER_EMULATED_GPU_WAITS=2
 check "a card that fails when a model is admitted" same "$(setup)" -- --rows 1
 check "leaves the model to the CPU, and that is said" out_has device:none
-for waits in 12 20 60; do
-  export MOETIER_EMULATED_GPU_WAITS=$waits
-  check "the card fails at its wait $waits" same "$(setup)" -- --rows 1 --sessions 4
+# A lane is forced, for how often the planner has the card compute depends on what it measures.
+for failure in "12 gpu0" "20 gpu0 zero-copy" "60 gpu0"; do
+  export MOETIER_EMULATED_GPU_WAITS=${failure%% *}
+  check "the card fails at wait and lane $failure" \
+    same "$(setup)" -- --rows 1 --sessions 4 --lane "${failure#* }"
   check "and that is said" out_has device:lost
 done
 unset MOETIER_EMULATED_GPU_WAITS
@@ -74,10 +76,11 @@ check "all experts over two links" same "$(cards "budget: 4MiB" "budget: 4MiB")"
 check "budgets of RAM and of two GPUs that change under the calls" \
   lending "$(cards "budget: 16MiB" "budget: 32MiB")" card0+card1
 export MOETIER_EMULATED_GPU_FAILS=1
-for waits in 12 40; do
+for waits in 12 24; do
   export MOETIER_EMULATED_GPU_WAITS=$waits
   check "the second of three GPUs fails at its wait $waits" \
-    same "$(cards "budget: 16MiB" "budget: 16MiB" "budget: 16MiB")" -- --rows 1 --sessions 4
+    same "$(cards "budget: 16MiB" "budget: 16MiB" "budget: 16MiB")" \
+    -- --rows 1 --sessions 4 --lane card0+card1+card2
   check "and that is said, with what it means for the others" \
     out_has "all of card0+card1+card2 are given up"
 done
