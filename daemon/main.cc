@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -66,6 +67,13 @@ Status LoadConfigured(const DaemonConfig& config, ProcessSignals& signals, Exper
     }
   }
   return Ok{};
+}
+
+// All that was accepted is answered and heat is saved; destructors would wait for what is left.
+[[noreturn]] void EndWithout(std::string_view what, spdlog::logger& log) {
+  log.error("{}; ending without it", what);
+  log.flush();
+  std::_Exit(EXIT_SUCCESS);
 }
 
 // How often the progress of preheating is looked at.
@@ -262,15 +270,15 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   log.info("stopping: answering what was accepted");
   NotifyStopping();
   const StopLimit limit(kStopLimit, [&log] {
-    log.error("a client that does not read keeps a connection open; ending without it");
-    log.flush();
-    std::_Exit(EXIT_SUCCESS);  // all that was accepted is answered, heat is saved
+    EndWithout("a client that does not read keeps a connection open", log);
   });
   const TimePoint stop_at = clock.Now() + kStopGrace;
   server->BeginDrain();
   // Drains the core too; then its clients see the end at once, whatever gRPC's take.
   if (fast_lane != nullptr) fast_lane->Stop(stop_at - kStopGrace / 4);
-  server->Stop(std::chrono::duration_cast<std::chrono::milliseconds>(stop_at - clock.Now()));
+  const Status stopped =
+      server->Stop(std::chrono::duration_cast<std::chrono::milliseconds>(stop_at - clock.Now()));
+  if (!stopped) EndWithout(stopped.error().message, log);
   log.info("stopped");
   return Ok{};
 }

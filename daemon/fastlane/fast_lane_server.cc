@@ -83,7 +83,7 @@ Status FastLaneServer::Open() {
 void FastLaneServer::Stop(TimePoint deadline) {
   if (std::exchange(stopped_, true) || poller_ == nullptr) return;
   BeginDrain();
-  core_.Drain(deadline);
+  static_cast<void>(core_.Drain(deadline));  // whoever ends the daemon asks, too
   stopping_.store(true);
   (void)eventfd_write(wake_.get(), 1);
   if (thread_.joinable()) thread_.join();

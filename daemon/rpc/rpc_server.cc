@@ -79,7 +79,7 @@ RpcServer::RpcServer(DaemonCore& core, const Clock& clock, spdlog::logger& log, 
       operator_(context_) {}
 
 RpcServer::~RpcServer() {
-  if (server_ != nullptr) Stop(std::chrono::milliseconds(0));
+  if (server_ != nullptr) static_cast<void>(Stop(std::chrono::milliseconds(0)));
 }
 
 Result<std::unique_ptr<RpcServer>> RpcServer::Start(DaemonCore& core, const Clock& clock,
@@ -189,12 +189,12 @@ void RpcServer::BeginDrain() {
   sessions_.BeginDrain(kStopping);
 }
 
-void RpcServer::Stop(std::chrono::milliseconds grace) {
+Status RpcServer::Stop(std::chrono::milliseconds grace) {
   const Error draining{ErrorCode::kUnavailable, Reason::kDraining, kStopping};
   const TimePoint start = context_.clock.Now();
   BeginDrain();
   admin_.BeginStop();
-  core_.Drain(start + grace * 3 / 4);
+  Status drained = core_.Drain(start + grace * 3 / 4);
   admin_.Stop();
   sessions_.DrainStreams(draining);
   if (acceptor_ != nullptr) acceptor_->Stop();  // before gRPC's end: it would lose what comes then
@@ -205,6 +205,7 @@ void RpcServer::Stop(std::chrono::milliseconds grace) {
   server_->Wait();
   server_.reset();
   events_.Stop();  // only now: streams end once they are written
+  return drained;
 }
 
 }  // namespace moetier

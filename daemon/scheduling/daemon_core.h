@@ -165,8 +165,10 @@ class DaemonCore {
   virtual void SessionEnded(SessionId session) = 0;
 
   // Refuses new calls with kDraining and returns when every accepted one has been answered: those
-  // that are not done by `deadline` with kDraining too.
-  virtual void Drain(TimePoint deadline) = 0;
+  // that are not done by `deadline` with kDraining too. kUnavailable, and what it is, when a drive
+  // or a device goes on all the same: heat is saved, and what is left is to end the process, for
+  // the core cannot be destroyed.
+  virtual Status Drain(TimePoint deadline) = 0;
 };
 
 }  // namespace moetier

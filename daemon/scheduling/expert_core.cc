@@ -412,9 +412,10 @@ void ExpertCore::RemoveCallSource(CallSource& source) { executor_.ClearSource(so
 
 void ExpertCore::SessionEnded(SessionId session) { executor_.EndSession(session); }
 
-void ExpertCore::Drain(TimePoint deadline) {
-  executor_.Stop(deadline);
+Status ExpertCore::Drain(TimePoint deadline) {
+  Status ended = executor_.StopBy(deadline);
   heat_.SaveAll();  // now: what comes after may wait for a client for long
+  return ended;
 }
 
 }  // namespace moetier

@@ -108,7 +108,7 @@ class ExpertCore final : public DaemonCore {
   Status AddCallSource(CallSource& source) override;
   void RemoveCallSource(CallSource& source) override;
   void SessionEnded(SessionId session) override;
-  void Drain(TimePoint deadline) override;
+  Status Drain(TimePoint deadline) override;
 
  private:
   ExpertCore(const Options& options, const Clock& clock, spdlog::logger& log,

@@ -45,13 +45,6 @@ void LayerExecutor::Start() {
   });
 }
 
-void LayerExecutor::Stop(std::optional<TimePoint> deadline) {
-  if (deadline) abandon_at_.store(*deadline);
-  stopping_.store(true);
-  mailbox_.Send(Control{[] {}});
-  if (thread_.joinable()) thread_.join();
-}
-
 Status LayerExecutor::Submit(LayerCall call, LayerDone done) {
   // Counted before `stopping_` is read: the loop ends only when it has seen both stop and zero.
   const uint32_t waiting = accepted_.fetch_add(1);

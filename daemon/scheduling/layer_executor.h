@@ -67,9 +67,14 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   // Before Start; the device is started before it too, and stopped after Stop.
   void set_device(Device* device) { device_ = device; }
   void Start();
-  // Answers what was accepted, then ends the thread; what is not done by `deadline` is answered
-  // with kDraining, at the next run of experts. Idempotent.
-  void Stop(std::optional<TimePoint> deadline = std::nullopt);
+  // Answers what was accepted, then ends the thread. Idempotent.
+  void Stop();
+  // What is not done by `deadline` is answered with kDraining, at the next run of experts.
+  // kUnavailable, and what it is, when work of the drive or the device goes on kStopsAfter beyond
+  // the deadline: it may use the models' memory, so the thread goes on, too, and nothing of it may
+  // be destroyed.
+  Status StopBy(TimePoint deadline) EXCLUDES(lifecycle_mu_);
+  static constexpr std::chrono::milliseconds kStopsAfter{2000};
 
   // Takes a checked call of a model that was added. kExhausted when max_queued_calls wait,
   // kUnavailable when stopping; else `done` is called exactly once.
@@ -333,6 +338,9 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   static void NotePreheatRead(LoadedModel& model, const ExpertKey& key);
   static void CountPreheated(LoadedModel& model, const ExpertKey& key);
   [[nodiscard]] bool Quiet() const;
+  [[nodiscard]] bool EndsBy(TimePoint time) EXCLUDES(lifecycle_mu_);
+  // What Quiet waits for, in words; empty when there is nothing.
+  [[nodiscard]] std::string UnderWay() const;
   Result<std::future<std::unique_ptr<LoadedModel>>> AskForRemoval(ModelId model);
   void RemoveIdleModels();
   void RunOnThread(const std::function<void()>& run) EXCLUDES(lifecycle_mu_);
@@ -393,6 +401,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   std::atomic<bool> stopping_{false};
   std::atomic<TimePoint> abandon_at_{TimePoint::max()};  // set before stopping_, which publishes it
   Mutex lifecycle_mu_;
+  ConditionVariable ended_;
   bool running_ GUARDED_BY(lifecycle_mu_) = false;
   bool stepped_ = false;  // const once calls come; true: no thread, tests/sim's SteppedExecutor
   mutable Mutex leasable_mu_;

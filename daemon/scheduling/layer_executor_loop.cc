@@ -21,6 +21,7 @@ void LayerExecutor::Loop() {
   }
   MutexLock lock(lifecycle_mu_);  // whoever sent a message before this is still served
   running_ = false;
+  ended_.notify_all();
   TakeMessages();
   desk_.EndCalls(std::nullopt, ShuttingDown());  // those that came since the last turn
   RemoveIdleModels();

@@ -50,7 +50,9 @@ Result<PlannedArena> AllocateMost(const ModelGeometry& geometry, ArenaPlan plan,
   Bytes fails = plan.total;
   while ((fails - fits).count() > plan.total.count() / 100) {
     const Bytes middle = fits + Bytes((fails - fits).count() / 2);
-    (allocate(middle) ? fits : fails) = middle;
+    const Result<PlannedArena> had = allocate(middle);
+    if (!had && had.error().code != ErrorCode::kExhausted) return had.error();
+    (had ? fits : fails) = middle;
   }
   if (refusal.reason == Reason::kNoRoom) return allocate(fits);
   ASSIGN_OR_RETURN(PlannedArena had,

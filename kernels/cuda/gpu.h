@@ -73,7 +73,8 @@ class Gpu {
   virtual void FreeHost(std::byte* block) = 0;
 
   // Whole pages of the host's memory, which kernels may read from then on. Several GPUs may be
-  // shown the same; each has it until it is hidden from that one.
+  // shown the same; each has it until it is hidden from that one. HideHost does nothing about what
+  // this GPU was not shown, and may wait in the driver until other work of the GPUs is done.
   virtual Status ShowHost(std::span<std::byte> memory) = 0;
   virtual void HideHost(std::span<std::byte> memory) = 0;
   // Where kernels find what was shown, or AllocateHost's.

@@ -90,7 +90,8 @@ void Run(size_t listeners) {
       sessions[i % listeners]->listener->OnTransferEnded(ended);
     }
   });
-  fixture.server->Stop(std::chrono::seconds(1));  // ends the streams that are read
+  static_cast<void>(
+      fixture.server->Stop(std::chrono::seconds(1)));  // ends the streams that are read
 }
 
 }  // namespace

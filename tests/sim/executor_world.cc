@@ -108,12 +108,14 @@ void ExecutorWorld::MayStop() {
   if (!may_stop_ || std::exchange(stopping_, true)) return;
   machine_.stopping = true;
   operator_.Stopping();
-  std::optional<TimePoint> deadline;
   if (random_.Percent(70)) {
-    deadline = machine_.clock.at() + std::chrono::microseconds(random_.Below(1000));
+    trace_.Say("the executor is to stop in time");
+    const auto left = std::chrono::microseconds(random_.Below(1000));
+    static_cast<void>(machine_.executor.StopBy(machine_.clock.at() + left));
+  } else {
+    trace_.Say("the executor is to stop");
+    machine_.executor.Stop();
   }
-  trace_.Say("the executor is to stop{}", deadline ? " in time" : "");
-  machine_.executor.Stop(deadline);
 }
 
 void ExecutorWorld::Look() {

@@ -151,11 +151,9 @@ Status SimGpu::ShowHost(std::span<std::byte> memory) {
   return Ok{};
 }
 
-// The device hides what it was asked to show when the card had failed, and was not.
 void SimGpu::HideHost(std::span<std::byte> memory) {
   CatchUp();
   MutexLock lock(mu_);
-  if (dead_ && !shown_.contains(memory.data())) return;
   if (card_.canary == GpuCanary::kHostKeptShown) return;
   shown_.erase(memory.data());
   EmulatedGpu::HideHost(memory);

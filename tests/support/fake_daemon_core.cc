@@ -371,7 +371,7 @@ void FakeDaemonCore::SessionEnded(SessionId session) {
   changed_.notify_all();
 }
 
-void FakeDaemonCore::Drain(TimePoint /*deadline*/) {
+Status FakeDaemonCore::Drain(TimePoint /*deadline*/) {
   residency_.DrainAll();
   const MutexLock lock(mu_);
   draining_ = true;
@@ -380,6 +380,7 @@ void FakeDaemonCore::Drain(TimePoint /*deadline*/) {
     for (Held& held : held_) Start(held);
   }
   WaitUntil([&]() REQUIRES(mu_) { return unanswered_ == 0; });
+  return Ok{};
 }
 
 }  // namespace moetier

@@ -83,7 +83,7 @@ class FakeDaemonCore final : public DaemonCore {
   void RemoveCallSource(CallSource& source) override;
   void SessionEnded(SessionId session) override;
   // Waits for the answers of the held calls, which it starts unless the test wants to.
-  void Drain(TimePoint deadline) override;
+  Status Drain(TimePoint deadline) override;
 
  private:
   struct Held {

@@ -34,9 +34,7 @@ Result<Bytes> BudgetOf(kernels::cuda::Gpu& gpu, const GpuChoice& choice) {
                            gpu.info().name, FormatSize(free), FormatSize(choice.reserve))};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Device>> OpenCudaDevice(const GpuChoice& choice, const Clock& clock) {
+Result<std::unique_ptr<Device>> Open(const GpuChoice& choice, const Clock& clock) {
   ASSIGN_OR_RETURN(const std::vector<GpuInfo> gpus, kernels::cuda::FindGpus());
   ASSIGN_OR_RETURN(const GpuInfo info, Choose(gpus, choice));
   ASSIGN_OR_RETURN(
@@ -48,6 +46,16 @@ Result<std::unique_ptr<Device>> OpenCudaDevice(const GpuChoice& choice, const Cl
       std::unique_ptr<CudaDevice> device,
       CudaDevice::Create({.name = choice.name, .budget = budget}, std::move(gpu), clock));
   return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> OpenCudaDevice(const GpuChoice& choice, const Clock& clock) {
+  Result<std::unique_ptr<Device>> opened = Open(choice, clock);
+  if (!opened && opened.error().code != ErrorCode::kNotFound) {
+    opened.error().message = fmt::format("device {}: {}", choice.name, opened.error().message);
+  }
+  return opened;
 }
 
 std::string CudaBackendState() { return "on"; }

@@ -21,7 +21,7 @@ struct GpuChoice {
 
 // The GPU as a device. kNotFound where the host has no GPU or no driver of one; kUnavailable, and
 // why, where it cannot be used: no such GPU, none that this build has kernels for, a build without
-// the CUDA backend. The clock outlives it.
+// the CUDA backend. Those messages begin with the device's name. The clock outlives it.
 Result<std::unique_ptr<Device>> OpenCudaDevice(const GpuChoice& choice, const Clock& clock);
 
 // "on", or "off (WHY)".

@@ -60,6 +60,7 @@ CudaDevice::CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu,
     : options_(std::move(options)),
       gpu_(std::move(gpu)),
       description_(Describe(options_, *gpu_)),
+      suspended_(options_.times),
       budget_(options_.name, options_.budget, queues_),
       queues_({.device = options_.name, .copies_at_once = kCopiesAtOnce}, clock, *this) {}
 
@@ -163,11 +164,20 @@ Result<DeviceOutcome> CudaDevice::EndCopy(uint32_t place) {
     EndFailedCopy(place, ended.error());
     return ended.error();
   }
+  RETURN_IF_ERROR(CheckAwake());
   return DeviceOutcome::kDone;
 }
 
 Status CudaDevice::Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) {
-  return lanes_[static_cast<size_t>(place)]->Compute(tasks);
+  RETURN_IF_ERROR(lanes_[static_cast<size_t>(place)]->Compute(tasks));
+  return CheckAwake();
+}
+
+Status CudaDevice::CheckAwake() const {
+  if (!suspended_.WasSuspended()) return Ok{};
+  return Error{ErrorCode::kUnavailable, Reason::kIo,
+               "the host was suspended, and a driver may lose what is in a GPU's memory then; "
+               "restart the daemon to use it again"};
 }
 
 }  // namespace moetier

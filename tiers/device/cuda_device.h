@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/suspend_watch.h"
 #include "kernels/cuda/gpu.h"
 #include "tiers/device/device.h"
 #include "tiers/device/device_budget.h"
@@ -19,16 +20,18 @@ namespace moetier {
 
 // A GPU by the kernels of kernels/cuda, whose bits are the CPU's. Slots lie in its memory; what
 // reads RAM over the link has a stream of its own. Any error of a copy or a run loses the device:
-// what it still says cannot be trusted. So does one that is not done in kLongestWait. Failed work
-// is reported when the GPU does no more of it; a copy out that hangs therefore ends when the GPU
-// comes back, or with the process: what it may still write of the host's memory is given to nobody.
-// Memory:  its budget for slots, and beside it what each lane needs (GpuLane).
-// Threads: those of DeviceQueues.
+// what it still says cannot be trusted. So does one that is not done in kLongestWait, and a host
+// that was suspended: the driver may have kept nothing of the GPU's memory, without a word. Failed
+// work is reported when the GPU does no more of it; a copy out that hangs therefore ends when the
+// GPU comes back, or with the process: what it may still write of the host's memory is given to
+// nobody. Memory:  its budget for slots, and beside it what each lane needs (GpuLane). Threads:
+// those of DeviceQueues.
 class CudaDevice final : public Device, private DeviceWork {
  public:
   struct Options {
     std::string name = "gpu0";
     Bytes budget;  // for slots
+    SuspendWatch::Read times = ReadHostTimes;
   };
 
   // Has a kernel read the host's memory and copies back what it read, and bytes there and back:
@@ -57,6 +60,8 @@ class CudaDevice final : public Device, private DeviceWork {
   CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu, const Clock& clock);
   Status SelfTest();
   Status Finish();  // of what stands in the stream of copies
+  // After work, which is no good otherwise.
+  [[nodiscard]] Status CheckAwake() const;
   [[nodiscard]] Error NotAsItWas(std::string_view what) const;
   Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
   Status Enqueue(const DeviceCopy& copy, uint32_t place);
@@ -67,6 +72,7 @@ class CudaDevice final : public Device, private DeviceWork {
   const Options options_;
   const std::unique_ptr<kernels::cuda::Gpu> gpu_;
   const DeviceDescription description_;
+  const SuspendWatch suspended_;
   std::array<std::unique_ptr<GpuLane>, kRecordPlaces> lanes_;
   kernels::cuda::StreamHandle copies_ = nullptr;
   std::array<kernels::cuda::EventHandle, kCopiesAtOnce> copied_{};

@@ -162,6 +162,7 @@ class Device {
   // Lets runs read this memory of the host, page-aligned, until it is hidden; copies are faster for
   // it. An error: they cannot, with the reason. No copy or run may touch it when it is hidden. Does
   // nothing, and well, on a lost device, which runs nothing: the host's memory comes and goes on.
+  // HideHost does nothing about what was not shown.
   virtual Status ShowHost(std::span<std::byte> memory) = 0;
   virtual void HideHost(std::span<std::byte> memory) = 0;
   // Takes DeviceMemory(plan, granule) of the budget. kExhausted when it has no room, kUnavailable

@@ -180,6 +180,7 @@ Status DeviceGroup::Admit(const kernels::ExpertShape& shape, const kernels::Reco
 }
 
 Status DeviceGroup::ShowHost(std::span<std::byte> memory) {
+  if (!Usable()) return Ok{};  // those that are left run nothing either
   for (size_t i = 0; i < devices_.size(); ++i) {
     const Status shown = devices_[i]->ShowHost(memory);
     if (shown) continue;

@@ -138,15 +138,16 @@ class RuntimeGpu final : public Gpu {
 
   Status ShowHost(std::span<std::byte> memory) override {
     RETURN_IF_ERROR(UseHere());
-    return Shown().Show(memory.data(), [&] {
+    return Shown().Show(memory.data(), info_.ordinal, [&] {
       return Check("cudaHostRegister",
                    cudaHostRegister(memory.data(), memory.size(),
                                     cudaHostRegisterMapped | cudaHostRegisterPortable));
     });
   }
   void HideHost(std::span<std::byte> memory) override {
-    Shown().Hide(memory.data(), [&] {
-      if (UseHere()) Ignore(cudaHostUnregister(memory.data()));
+    Shown().Hide(memory.data(), info_.ordinal, [&]() -> Status {
+      RETURN_IF_ERROR(UseHere());
+      return Check("cudaHostUnregister", cudaHostUnregister(memory.data()));
     });
   }
   Result<const std::byte*> AddressOf(const std::byte* host) override {
@@ -193,7 +194,7 @@ class RuntimeGpu final : public Gpu {
       (void)cudaGetLastError();
       return false;
     });
-    if (!came && error == cudaErrorNotReady) given_up_.store(true);
+    if (!came && error == cudaErrorNotReady) GiveUp();
     return came;
   }
   // Also on a GPU that was given up: it may come back, and write.
@@ -205,7 +206,7 @@ class RuntimeGpu final : public Gpu {
       Ignore(error);
       return error != cudaErrorNotReady;
     });
-    if (!idle) given_up_.store(true);
+    if (!idle) GiveUp();
   }
   [[nodiscard]] Status CheckLaunch(int code) const override {
     const auto error = static_cast<cudaError_t>(code);
@@ -219,9 +220,14 @@ class RuntimeGpu final : public Gpu {
   }
 
  private:
+  // The process's, as the driver's registrations are.
   static ShownRanges& Shown() {
-    static ShownRanges ranges;  // the process's: so are registrations
+    static ShownRanges ranges;
     return ranges;
+  }
+  void GiveUp() {
+    given_up_.store(true);
+    Shown().GiveUp();
   }
   // A thread's first use of the GPU; costs next to nothing later.
   [[nodiscard]] Status UseHere() const {

@@ -4,39 +4,101 @@
 
 namespace moetier::kernels::cuda {
 
+namespace {
+
+// What a driver would be asked.
+struct Registrations {
+  Status Show(const std::byte& at, uint32_t gpu) {
+    return ranges.Show(&at, gpu, [this]() -> Status {
+      if (refuses) return Error{ErrorCode::kExhausted, Reason::kMemoryLimit, "no"};
+      ++registered;
+      return Ok{};
+    });
+  }
+  void Hide(const std::byte& at, uint32_t gpu) {
+    ranges.Hide(&at, gpu, [this]() -> Status {
+      if (refuses) return Error{ErrorCode::kUnavailable, Reason::kIo, "no"};
+      --registered;
+      return Ok{};
+    });
+  }
+
+  bool refuses = false;
+  int registered = 0;
+  ShownRanges ranges;
+};
+
+}  // namespace
+
 TEST_CASE("ShownRanges: a range is registered once, and given back by the last that has it",
           "[cuda]") {
   std::byte memory[2]{};
-  int registered = 0;
-  const auto shows = [&]() -> Status {
-    ++registered;
-    return Ok{};
-  };
-  const auto hides = [&] { --registered; };
-  ShownRanges ranges;
-  REQUIRE(ranges.Show(&memory[0], shows));
-  REQUIRE(ranges.Show(&memory[0], shows));
-  CHECK(registered == 1);
-  REQUIRE(ranges.Show(&memory[1], shows));
-  CHECK(registered == 2);
-  ranges.Hide(&memory[0], hides);
-  CHECK(registered == 2);
-  ranges.Hide(&memory[0], hides);
-  CHECK(registered == 1);
-  ranges.Hide(&memory[0], hides);
-  CHECK(registered == 1);
-  REQUIRE(ranges.Show(&memory[0], shows));
-  CHECK(registered == 2);
+  Registrations driver;
+  REQUIRE(driver.Show(memory[0], 0));
+  REQUIRE(driver.Show(memory[0], 1));
+  CHECK(driver.registered == 1);
+  REQUIRE(driver.Show(memory[1], 0));
+  CHECK(driver.registered == 2);
+  driver.Hide(memory[0], 0);
+  CHECK(driver.registered == 2);
+  driver.Hide(memory[0], 1);
+  CHECK(driver.registered == 1);
+  driver.Hide(memory[0], 1);
+  CHECK(driver.registered == 1);
+  REQUIRE(driver.Show(memory[0], 0));
+  CHECK(driver.registered == 2);
+}
+
+TEST_CASE("ShownRanges: who was not shown a range does not take it from who was", "[cuda]") {
+  std::byte memory{};
+  Registrations driver;
+  REQUIRE(driver.Show(memory, 0));
+  driver.Hide(memory, 1);
+  driver.Hide(memory, 1);
+  CHECK(driver.registered == 1);
+  driver.Hide(memory, 0);
+  CHECK(driver.registered == 0);
 }
 
 TEST_CASE("ShownRanges: what could not be registered is not shown", "[cuda]") {
   std::byte memory{};
-  ShownRanges ranges;
-  const Error refused{ErrorCode::kExhausted, Reason::kMemoryLimit, "no"};
-  CHECK(!ranges.Show(&memory, [&]() -> Status { return refused; }));
-  bool hidden = false;
-  ranges.Hide(&memory, [&] { hidden = true; });
-  CHECK(!hidden);
+  Registrations driver;
+  driver.refuses = true;
+  CHECK(!driver.Show(memory, 0));
+  driver.refuses = false;
+  driver.Hide(memory, 0);
+  CHECK(driver.registered == 0);
+  CHECK(driver.Show(memory, 0));
+}
+
+TEST_CASE("ShownRanges: while one GPU hangs no range is given back, nor taken for another's",
+          "[cuda]") {
+  std::byte memory[2]{};
+  Registrations driver;
+  REQUIRE(driver.Show(memory[0], 0));
+  REQUIRE(driver.Show(memory[0], 1));
+  driver.ranges.GiveUp();
+  driver.Hide(memory[0], 0);
+  REQUIRE(driver.Show(memory[0], 0));  // it is still the other's
+  driver.Hide(memory[0], 0);
+  driver.Hide(memory[0], 1);
+  CHECK(driver.registered == 1);
+  const Status again = driver.Show(memory[0], 1);
+  REQUIRE(!again);
+  CHECK(again.error().code == ErrorCode::kUnavailable);
+  CHECK(driver.Show(memory[1], 1));
+}
+
+TEST_CASE("ShownRanges: a range that the driver does not give back is not registered anew",
+          "[cuda]") {
+  std::byte memory{};
+  Registrations driver;
+  REQUIRE(driver.Show(memory, 0));
+  driver.refuses = true;
+  driver.Hide(memory, 0);
+  driver.refuses = false;
+  CHECK(!driver.Show(memory, 0));
+  CHECK(driver.registered == 1);
 }
 
 }  // namespace moetier::kernels::cuda

@@ -233,6 +233,20 @@ TEST_CASE("DeviceGroup: memory that one device cannot read is shown to none", "[
   }
 }
 
+TEST_CASE("DeviceGroup: once they are lost nothing more of the host is shown to those left",
+          "[device]") {
+  HeldGroup cards;
+  std::vector<std::byte> memory(16);
+  const std::span<std::byte> before = std::span(memory).first(8);
+  const std::span<std::byte> after = std::span(memory).last(8);
+  REQUIRE(cards.group.ShowHost(before));
+  cards.held[1]->Lose();
+  CHECK(cards.group.ShowHost(after));
+  for (const HeldDevice* each : cards.held) CHECK(each->shown.size() == 1);
+  cards.group.HideHost(before);
+  for (const HeldDevice* each : cards.held) CHECK(each->shown.at(before.data()) == 0);
+}
+
 TEST_CASE("DeviceGroup: the bits are the reference's, whichever device has the slot", "[device]") {
   Cards cards({3, 1, 2});
   std::vector<DeviceRows> rows;

@@ -31,7 +31,7 @@ Status Start(const DaemonConfig& config) {
                                     ServerOptions(config)));
   server->BeginDrain();
   fast_lane->Stop(clock.Now());
-  server->Stop(std::chrono::milliseconds(0));
+  CHECK(server->Stop(std::chrono::milliseconds(0)));
   return Ok{};
 }
 

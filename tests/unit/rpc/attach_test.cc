@@ -267,7 +267,7 @@ TEST_CASE("Attach: model changes go to those who asked for them", "[rpc]") {
   REQUIRE(asks.NextEvent(event));
   CHECK(event.model_changed().model() == "small");
   CHECK(event.model_changed().state() == v1::MODEL_STATE_UNLOADING);
-  std::thread stopper([&] { fixture.server->Stop(std::chrono::seconds(10)); });
+  std::thread stopper([&] { static_cast<void>(fixture.server->Stop(std::chrono::seconds(10))); });
   REQUIRE(silent.NextEvent(event));
   CHECK(event.has_draining());
   stopper.join();
@@ -286,7 +286,7 @@ TEST_CASE("RpcServer: Stop ends a watcher and a client that never reads", "[rpc]
   const auto stream = stub->WatchStatus(&context, watch);
   v1::StatusReply status;
   REQUIRE(stream->Read(&status));
-  fixture.server->Stop(std::chrono::milliseconds(50));
+  CHECK(fixture.server->Stop(std::chrono::milliseconds(50)));
   CHECK_FALSE(stream->Finish().ok());
 }
 

@@ -363,7 +363,7 @@ TEST_CASE("Decode (9): draining answers what was read and refuses what comes lat
   DecodeClient decode(client);
   decode.Send(SmallRequest(1));
   REQUIRE(fixture.core.WaitForHeld(1));
-  std::thread stopper([&] { fixture.server->Stop(std::chrono::seconds(10)); });
+  std::thread stopper([&] { static_cast<void>(fixture.server->Stop(std::chrono::seconds(10))); });
   v1::SessionEvent event;
   REQUIRE(client.NextEvent(event));
   CHECK(event.has_draining());

@@ -253,7 +253,7 @@ TEST_CASE("Residency: a stop answers what waits with DRAINING", "[rpc]") {
     CHECK(Outcome(bench.stub->Landed(&context, request, &reply)) == "DRAINING");
   });
   REQUIRE(bench.core().WaitForHeld(1));
-  bench.fixture.server->Stop(std::chrono::seconds(10));
+  CHECK(bench.fixture.server->Stop(std::chrono::seconds(10)));
   caller.join();
 }
 

@@ -46,7 +46,7 @@ TEST_CASE("Unix socket: the configured mode and group are given after the bind",
 TEST_CASE("Unix socket: Stop removes the socket file", "[rpc]") {
   RpcFixture fixture;
   CHECK(std::filesystem::exists(fixture.socket_path));
-  fixture.server->Stop(std::chrono::seconds(1));
+  CHECK(fixture.server->Stop(std::chrono::seconds(1)));
   CHECK_FALSE(std::filesystem::exists(fixture.socket_path));
 }
 

@@ -132,7 +132,7 @@ TEST_CASE("Operator.RecordTrace: an unknown model is refused, a drain ends it wi
   CHECK_FALSE(unknown.Read(record));
   CHECK(ReasonOf(unknown.Finish()) == v1::REASON_UNKNOWN_MODEL);
   Recorder all(fixture.Connect(), "");
-  std::jthread stop([&] { fixture.server->Stop(std::chrono::seconds(5)); });
+  std::jthread stop([&] { static_cast<void>(fixture.server->Stop(std::chrono::seconds(5))); });
   CHECK_FALSE(all.Read(record));
   CHECK(ReasonOf(all.Finish()) == v1::REASON_DRAINING);
 }

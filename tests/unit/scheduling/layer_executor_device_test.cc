@@ -28,6 +28,14 @@ LayerCall Forced(LayerCall call, uint32_t lane) {
   return call;
 }
 
+void AwaitDeviceWork(DeviceBench& bench) {
+  for (bool working = false; !working;) {
+    bench.executor.Inspect([&](const LayerExecutor::View& view) {
+      working = view.models.at(bench.id)->device_work > 0;
+    });
+  }
+}
+
 // Calls of all layers, of one row and of many, several at once.
 void RunMany(DeviceBench& bench, uint32_t count) {
   std::vector<LayerCall> calls;
@@ -284,19 +292,30 @@ TEST_CASE("LayerExecutor: at the deadline of a stop a run under way is awaited, 
   DeviceBench bench(
       {.ram = 100, .vram = 25, .wait_until = [released](TimePoint) { released.wait(); }});
   auto answer = bench.Submit(Forced(bench.Pick(1, {0, 1}), kZeroCopyLane));
-  while (bench.Lane(LaneKind::kZeroCopy).experts == 0) {
-    bool running = false;
-    bench.executor.Inspect([&](const LayerExecutor::View& view) {
-      running = view.models.at(bench.id)->device_work > 0;
-    });
-    if (running) break;
-  }
-  auto stopped = std::async(std::launch::async, [&] { bench.executor.Stop(bench.clock.Now()); });
+  AwaitDeviceWork(bench);
+  auto stopped =
+      std::async(std::launch::async, [&] { return bench.executor.StopBy(bench.clock.Now()); });
   REQUIRE(answer.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
   CHECK(answer.get().error().reason == Reason::kDraining);
   CHECK(stopped.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
   go_on.set_value();
-  CHECK(stopped.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  REQUIRE(stopped.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  CHECK(stopped.get());
+}
+
+TEST_CASE("LayerExecutor: a stop that a device holds up ends, and says so", "[scheduling]") {
+  std::promise<void> go_on;
+  const std::shared_future<void> released = go_on.get_future().share();
+  DeviceBench bench(
+      {.ram = 100, .vram = 25, .wait_until = [released](TimePoint) { released.wait(); }});
+  auto answer = bench.Submit(Forced(bench.Pick(1, {0, 1}), kZeroCopyLane));
+  AwaitDeviceWork(bench);
+  const Status stopped = bench.executor.StopBy(bench.clock.Now() - LayerExecutor::kStopsAfter);
+  CHECK(answer.get().error().reason == Reason::kDraining);
+  REQUIRE(!stopped);
+  CHECK(stopped.error().message == "work of device emulated0 (1 copies and runs) has not ended");
+  go_on.set_value();
+  CHECK(bench.executor.StopBy(bench.clock.Now()));
 }
 
 TEST_CASE("LayerExecutor: a model is handed back when its copies have ended", "[scheduling]") {

@@ -213,7 +213,8 @@ TEST_CASE("LayerExecutor: at the deadline of a stop all that is not done ends wi
   Answer reads = bench.Submit(bench.Call(1, 300, 4, 1));  // many pieces, and nothing is read
   std::vector<Answer> waits;
   for (uint64_t i = 0; i < 8; ++i) waits.push_back(bench.Submit(bench.Call(4, 64, 3, 10 + i)));
-  auto stopped = std::async(std::launch::async, [&] { bench.executor.Stop(bench.clock.Now()); });
+  auto stopped =
+      std::async(std::launch::async, [&] { return bench.executor.StopBy(bench.clock.Now()); });
   REQUIRE(reads.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
   const Result<LayerOutput> answer = reads.get();
   REQUIRE_FALSE(answer.has_value());
