@@ -294,12 +294,12 @@ Status EmulatedGpu::AwaitAnswer(HostWait wait) {
   return answered;
 }
 
-void EmulatedGpu::WaitIdle(StreamHandle stream, HostWait wait) {
+void EmulatedGpu::WaitIdle(StreamHandle stream) {
   {
     MutexLock lock(mu_);
-    if (hangs_ && failed_ && wait != HostWait::kSleepForever) return;
+    if (hangs_ && failed_) return;
   }
-  if (!AwaitAnswer(wait)) return;
+  if (!AwaitAnswer(HostWait::kSleep)) return;
   simt::Event& end = device_.NewEvent();
   device_.Record(end, StreamOf(stream));
   static_cast<void>(device_.Synchronise(end));
@@ -308,11 +308,6 @@ void EmulatedGpu::WaitIdle(StreamHandle stream, HostWait wait) {
 void EmulatedGpu::Hang() {
   MutexLock lock(mu_);
   hangs_ = true;
-}
-
-void EmulatedGpu::Recover() {
-  MutexLock lock(mu_);
-  hangs_ = false;
 }
 
 Status EmulatedGpu::CheckLaunch(int code) const {

@@ -50,11 +50,9 @@ class EmulatedGpu : public Gpu {
   Status Copy(void* to, const void* from, size_t bytes, StreamHandle stream) override EXCLUDES(mu_);
   Status Record(EventHandle event, StreamHandle stream) override EXCLUDES(mu_);
   Status Wait(EventHandle event, HostWait wait) override EXCLUDES(mu_);
-  void WaitIdle(StreamHandle stream, HostWait wait) override EXCLUDES(mu_);
-  // It answers no wait that begins or goes on, until it recovers: then whoever still waits sees
-  // done what was asked of it.
+  void WaitIdle(StreamHandle stream) override EXCLUDES(mu_);
+  // It answers no wait any more that begins or goes on.
   void Hang() EXCLUDES(mu_);
-  void Recover() EXCLUDES(mu_);
   [[nodiscard]] Status CheckLaunch(int code) const override;
 
  private:

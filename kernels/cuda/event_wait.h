@@ -16,7 +16,7 @@ inline constexpr std::chrono::seconds kLongestWait{30};
 
 // Looks at an event until it has come: `has_come` gives whether it has, or an error. Looking, not
 // blocking in the driver, is what lets the host go on when a GPU never answers again: then
-// kUnavailable after `longest`, but for kSleepForever.
+// kUnavailable after `longest`.
 // kSpin: at every moment for the first kSpinFor, since a run's end is what a layer waits for. Then,
 // and under the others, between sleeps that grow to kLongestSleep.
 inline constexpr std::chrono::microseconds kSpinFor{2000};
@@ -33,7 +33,7 @@ Status AwaitEvent(HostWait wait, const HasCome& has_come,
     const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - begin;
     ASSIGN_OR_RETURN(const bool come, has_come());
     if (come) return Ok{};
-    if (waited >= longest && wait != HostWait::kSleepForever) {
+    if (waited >= longest) {
       return Error{
           ErrorCode::kUnavailable, Reason::kIo,
           fmt::format("the GPU has not answered for {} s: it hangs, or other programs keep "

@@ -27,9 +27,8 @@ struct GpuInfo {
 using EventHandle = void*;  // a cudaEvent_t, or an event of the emulator
 
 // How the host waits: by looking at it all the time, or with sleeps between, which takes tens of
-// microseconds more. Both give the GPU up after kLongestWait; kSleepForever does not
-// (event_wait.h).
-enum class HostWait : uint8_t { kSpin, kSleep, kSleepForever };
+// microseconds more. Both give the GPU up after kLongestWait (event_wait.h).
+enum class HostWait : uint8_t { kSpin, kSleep };
 
 // Whether other processes may be given a GPU's mapped memory.
 enum class Sharing : uint8_t { kNone, kExportable };
@@ -93,7 +92,7 @@ class Gpu {
   // After an error: until nothing that was put into the stream is still to be done or under way,
   // because it is done or because the GPU does no more work. Returns early when the GPU is given
   // up.
-  virtual void WaitIdle(StreamHandle stream, HostWait wait) = 0;
+  virtual void WaitIdle(StreamHandle stream) = 0;
   // The error of a launch's code; Ok for 0.
   [[nodiscard]] virtual Status CheckLaunch(int code) const = 0;
 };

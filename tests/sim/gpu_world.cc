@@ -46,11 +46,13 @@ void GpuWorld::DrawCards() {
                               .compute = compute,
                               .memory = 64_MiB};
     cards_[i].options.grid.seed = random_.Percent(25) ? 0 : random_.Next();
+    cards_[i].options.longest_wait = std::chrono::milliseconds(10);
   }
   if (random_.Percent(50)) return;
   CardFault& fault = cards_[random_.Below(card_count_)].fault;
   fault.call = static_cast<CardCall>(random_.Below(kCardCalls));
   fault.nth = random_.Between(1, random_.Percent(50) ? 20 : 150);
+  if (random_.Percent(15)) fault = {.call = CardCall::kWait, .nth = fault.nth, .hangs = true};
 }
 
 ModelOptions GpuWorld::DrawModel() {
@@ -105,9 +107,9 @@ std::optional<std::string> GpuWorld::Run() {
   DrawCards();
   if (const Status started = Start(); !started) return started.error().message;
   for (size_t i = 0; i < card_count_; ++i) {
-    trace_.Say("{}: card {}: fault {} at {}, order {}", model_.name(), i,
+    trace_.Say("{}: card {}: fault {} at {}{}, order {}", model_.name(), i,
                static_cast<int>(cards_[i].fault.call), cards_[i].fault.nth,
-               cards_[i].options.grid.seed);
+               cards_[i].fault.hangs ? ", which hangs" : "", cards_[i].options.grid.seed);
   }
   const uint32_t events = random_.Between(10, 60);
   for (uint32_t i = 0; i < events && !breach_; ++i) PlayOneEvent();
@@ -231,17 +233,26 @@ void GpuWorld::Check(const Asked& asked, const Result<LayerOutput>& answer) {
 // Operator and engines
 // ------------------------------------------------------------------------------------------------
 
-// Under the calls. A refusal is none of a breach where pins, leases or the card stand against it.
+bool GpuWorld::KnowsLoss() const {
+  return std::ranges::any_of(core_->Snapshot().fallbacks, [](const FallbackSnapshot& each) {
+    return each.name == "device:lost";
+  });
+}
+
+// Under the calls. A refusal is none of a breach where pins or leases stand against it, or a card
+// that fails and is not known yet to be lost.
 void GpuWorld::ChangeBudget() {
   const ModelPool of{id(), random_.Percent(40) ? kRamPool : kDevicePool};
   const Bytes total = core_->FindModel(model_.name())->geometry->TotalBytes();
   const Bytes bytes(total.count() * random_.Between(of.pool == kRamPool ? 45 : 10, 100) / 100);
+  const bool lost = KnowsLoss();
   const Result<Bytes> set = core_->SetBudget(of, bytes, {});
   trace_.Say("budget of pool {}: {} bytes: {}", Raw(of.pool), bytes.count(),
              set ? "set" : set.error().message);
   if (set || set.error().code == ErrorCode::kExhausted || of.pool == kDevicePool) return;
-  if (std::ranges::none_of(cards_, &SimCard::has_failed))
+  if (lost || std::ranges::none_of(cards_, &SimCard::has_failed)) {
     Report("a budget is refused: " + set.error().message);
+  }
 }
 
 void GpuWorld::PinOrUnpin() {

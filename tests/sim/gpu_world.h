@@ -63,6 +63,7 @@ class GpuWorld {
   void TakeAnswers(size_t keep);
   void Check(const Asked& asked, const Result<LayerOutput>& answer);
   void CancelOne();
+  [[nodiscard]] bool KnowsLoss() const;
   void ChangeBudget();
   void PinOrUnpin();
   void Hint();

@@ -70,6 +70,10 @@ Status SimGpu::Begin(CardCall call) {
   if (!dead_ && IsOfMemory(call)) {
     return Error{ErrorCode::kExhausted, Reason::kMemoryLimit, "the card's driver has no memory"};
   }
+  if (fails && card_.fault.hangs) {
+    EmulatedGpu::Hang();
+    return Ok{};
+  }
   dead_ = true;
   return Error{ErrorCode::kUnavailable, Reason::kIo, "the card has fallen off the bus"};
 }

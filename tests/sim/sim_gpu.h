@@ -21,10 +21,12 @@ enum class CardCall : uint8_t { kWait, kCopy, kRecord, kLaunch, kAddress, kAlloc
 inline constexpr uint32_t kCardCalls = 8;
 
 // The `nth` such call fails (from 1 on). Of memory (kAllocate, kMap, kShow) that one alone is
-// refused; all else is the end of the card.
+// refused; all else is the end of the card. A wait may hang instead, with the card, until it is
+// given up.
 struct CardFault {
   CardCall call = CardCall::kWait;
   uint32_t nth = 0;  // 0: never
+  bool hangs = false;
 };
 
 // What a seed's card is like, and what has become of it. Lifetime: outlives the card.

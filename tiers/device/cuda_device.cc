@@ -61,6 +61,7 @@ CudaDevice::CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu,
       gpu_(std::move(gpu)),
       description_(Describe(options_, *gpu_)),
       suspended_(options_.times),
+      buffers_(*gpu_, kCopiesAtOnce),
       budget_(options_.name, options_.budget, queues_),
       queues_({.device = options_.name, .copies_at_once = kCopiesAtOnce}, clock, *this) {}
 
@@ -126,6 +127,9 @@ Status CudaDevice::ShowHost(std::span<std::byte> memory) {
 
 Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
                                                           std::string_view what) {
+  for (const ArenaRegion& region : plan.regions) {
+    RETURN_IF_ERROR(buffers_.Grow(region.slot_bytes.count()));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<GpuArena> arena, GpuArena::Create(*gpu_, budget_, plan, what));
   return std::unique_ptr<DeviceArena>(std::move(arena));
 }
@@ -135,36 +139,39 @@ Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
 
 // What a copy that failed may still do ends before its memory is anybody else's.
 Status CudaDevice::BeginCopy(const DeviceCopy& copy, uint32_t place) {
-  writes_host_[place] = std::holds_alternative<CopyOut>(copy);
   Status begun = Enqueue(copy, place);
-  if (!begun) EndFailedCopy(place, begun.error());
+  if (!begun) EndFailedCopy(begun.error());
   return begun;
 }
 
 Status CudaDevice::Enqueue(const DeviceCopy& copy, uint32_t place) {
   if (const auto* in = std::get_if<CopyIn>(&copy)) {
+    landings_[place] = {};
     RETURN_IF_ERROR(
         gpu_->Copy(PointerOf<void*>(in->to), in->from.data(), in->from.size(), copies_));
   } else {
     const CopyOut& out = std::get<CopyOut>(copy);
-    RETURN_IF_ERROR(
-        gpu_->Copy(out.to.data(), PointerOf<const void*>(out.from), out.to.size(), copies_));
+    std::byte* const buffer = buffers_.At(place, out.to.size());
+    landings_[place] = {.from = buffer, .to = out.to};
+    RETURN_IF_ERROR(gpu_->Copy(buffer, PointerOf<const void*>(out.from), out.to.size(), copies_));
   }
   return gpu_->Record(copied_[place], copies_);
 }
 
 // The loss is told first: what may be waited for is long.
-void CudaDevice::EndFailedCopy(uint32_t place, const Error& why) {
+void CudaDevice::EndFailedCopy(const Error& why) {
   queues_.Lose(why.message);
-  gpu_->WaitIdle(copies_, writes_host_[place] ? HostWait::kSleepForever : HostWait::kSleep);
+  gpu_->WaitIdle(copies_);
 }
 
 Result<DeviceOutcome> CudaDevice::EndCopy(uint32_t place) {
   if (Status ended = gpu_->Wait(copied_[place], HostWait::kSleep); !ended) {
-    EndFailedCopy(place, ended.error());
+    EndFailedCopy(ended.error());
     return ended.error();
   }
   RETURN_IF_ERROR(CheckAwake());
+  const Landing& landed = landings_[place];
+  std::copy_n(landed.from, landed.to.size(), landed.to.data());
   return DeviceOutcome::kDone;
 }
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/suspend_watch.h"
 #include "kernels/cuda/gpu.h"
+#include "tiers/device/copy_buffers.h"
 #include "tiers/device/device.h"
 #include "tiers/device/device_budget.h"
 #include "tiers/device/device_queues.h"
@@ -22,10 +23,11 @@ namespace moetier {
 // reads RAM over the link has a stream of its own. Any error of a copy or a run loses the device:
 // what it still says cannot be trusted. So does one that is not done in kLongestWait, and a host
 // that was suspended: the driver may have kept nothing of the GPU's memory, without a word. Failed
-// work is reported when the GPU does no more of it; a copy out that hangs therefore ends when the
-// GPU comes back, or with the process: what it may still write of the host's memory is given to
-// nobody. Memory:  its budget for slots, and beside it what each lane needs (GpuLane). Threads:
-// those of DeviceQueues.
+// work is reported when the GPU does no more of it, or was given up: all that it writes of the
+// host's is memory of its own.
+// Memory:  its budget for slots, and beside it what each lane needs (GpuLane) and, of the host's, a
+//          buffer for each copy (CopyBuffers).
+// Threads: those of DeviceQueues.
 class CudaDevice final : public Device, private DeviceWork {
  public:
   struct Options {
@@ -65,7 +67,7 @@ class CudaDevice final : public Device, private DeviceWork {
   [[nodiscard]] Error NotAsItWas(std::string_view what) const;
   Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
   Status Enqueue(const DeviceCopy& copy, uint32_t place);
-  void EndFailedCopy(uint32_t place, const Error& why);
+  void EndFailedCopy(const Error& why);
   Result<DeviceOutcome> EndCopy(uint32_t place) override;
   Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) override;
 
@@ -76,7 +78,13 @@ class CudaDevice final : public Device, private DeviceWork {
   std::array<std::unique_ptr<GpuLane>, kRecordPlaces> lanes_;
   kernels::cuda::StreamHandle copies_ = nullptr;
   std::array<kernels::cuda::EventHandle, kCopiesAtOnce> copied_{};
-  std::array<bool, kCopiesAtOnce> writes_host_{};  // a copy out
+  // Of copies out, where they land and where they are to be; the thread of copies' own.
+  struct Landing {
+    const std::byte* from = nullptr;
+    std::span<std::byte> to;  // empty for a copy in
+  };
+  std::array<Landing, kCopiesAtOnce> landings_{};
+  CopyBuffers buffers_;
 
   DeviceBudget budget_;
   DeviceQueues queues_;  // last: its threads use the rest

@@ -111,7 +111,7 @@ Status GpuLane::Compute(const std::vector<DeviceTask>& tasks) {
 // What a piece that failed may still read ends before its slots are anybody else's.
 Status GpuLane::ComputePiece(const ExpertPlan& expert, std::span<const Part> parts) {
   Status computed = TryPiece(expert, parts);
-  if (!computed) gpu_.WaitIdle(stream_, HostWait::kSleep);
+  if (!computed) gpu_.WaitIdle(stream_);
   return computed;
 }
 

@@ -197,11 +197,9 @@ class RuntimeGpu final : public Gpu {
     if (!came && error == cudaErrorNotReady) GiveUp();
     return came;
   }
-  // Also on a GPU that was given up: it may come back, and write.
-  void WaitIdle(StreamHandle stream, HostWait wait) override {
-    if (given_up_.load() && wait != HostWait::kSleepForever) return;
-    Ignore(cudaSetDevice(static_cast<int>(info_.ordinal)));
-    const Status idle = AwaitEvent(wait, [&]() -> Result<bool> {
+  void WaitIdle(StreamHandle stream) override {
+    if (!UseHere()) return;
+    const Status idle = AwaitEvent(HostWait::kSleep, [&]() -> Result<bool> {
       const cudaError_t error = cudaStreamQuery(static_cast<cudaStream_t>(stream));
       Ignore(error);
       return error != cudaErrorNotReady;
