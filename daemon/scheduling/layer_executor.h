@@ -112,13 +112,6 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   // Quarantined experts may be read again.
   void LiftQuarantine(ModelId model);
 
-  // What a lane has done since the start.
-  struct LaneCounters {
-    uint64_t experts = 0;  // runs of one expert over its rows
-    uint64_t rows = 0;     // (row, pick) pairs
-    uint64_t bytes = 0;    // of records read by the kernels
-    std::chrono::nanoseconds busy{0};
-  };
   struct View {
     const std::map<ModelId, std::unique_ptr<LoadedModel>>& models;
     std::span<const LaneCounters, kLaneKinds> lanes;  // by LaneKind

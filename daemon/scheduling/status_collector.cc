@@ -98,7 +98,7 @@ void CollectDevice(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
 // The CPU's alone, or with those of the device, each at the index of its kind.
 void CollectLanes(const LayerExecutor::View& view, StatusSnapshot& snapshot) {
   const auto add = [&](LaneKind kind, std::string name) {
-    const LayerExecutor::LaneCounters& counters = view.lanes[Raw(kind)];
+    const LaneCounters& counters = view.lanes[Raw(kind)];
     const auto busy = std::chrono::duration_cast<std::chrono::microseconds>(counters.busy);
     snapshot.lanes.push_back({.index = Raw(kind),
                               .kind = kind,

@@ -56,7 +56,7 @@ struct Figures {
 };
 
 Figures RunMerged(SyntheticMachine& machine, const std::vector<Step>& steps, size_t width) {
-  const LayerExecutor::LaneCounters before = machine.Counters();
+  const LaneCounters before = machine.Counters();
   std::chrono::duration<double> took{0};
   for (size_t first = 0; first < steps.size(); first += width) {
     const size_t count = std::min(width, steps.size() - first);
@@ -73,7 +73,7 @@ Figures RunMerged(SyntheticMachine& machine, const std::vector<Step>& steps, siz
       }
     }
   }
-  const LayerExecutor::LaneCounters after = machine.Counters();
+  const LaneCounters after = machine.Counters();
   const auto tokens = static_cast<double>(steps.size());
   return {.experts_a_token = static_cast<double>(after.experts - before.experts) / tokens,
           .bytes_a_token = static_cast<double>(after.bytes - before.bytes) / tokens,

@@ -130,8 +130,8 @@ VramPool::Counters DeviceBench::VramCounters() {
   return counters;
 }
 
-LayerExecutor::LaneCounters DeviceBench::Lane(LaneKind kind) {
-  LayerExecutor::LaneCounters counters;
+LaneCounters DeviceBench::Lane(LaneKind kind) {
+  LaneCounters counters;
   executor.Inspect([&](const LayerExecutor::View& view) { counters = view.lanes[Raw(kind)]; });
   return counters;
 }

@@ -53,7 +53,7 @@ class DeviceBench {
   [[nodiscard]] bool InRam(uint16_t layer, uint16_t expert);
   [[nodiscard]] bool InVram(uint16_t layer, uint16_t expert);
   [[nodiscard]] VramPool::Counters VramCounters();
-  [[nodiscard]] LayerExecutor::LaneCounters Lane(LaneKind lane);
+  [[nodiscard]] LaneCounters Lane(LaneKind lane);
 
   const ModelId id{3};
   SteadyClock clock;

@@ -186,6 +186,11 @@ bool FakeDaemonCore::WaitForEndedSession(SessionId session) {
       [&]() REQUIRES(mu_) { return std::ranges::find(ended_, session) != ended_.end(); });
 }
 
+void FakeDaemonCore::FailDrain(Error held_up) {
+  const MutexLock lock(mu_);
+  held_up_ = std::move(held_up);
+}
+
 void FakeDaemonCore::HoldDrain() {
   const MutexLock lock(mu_);
   drain_waits_ = true;
@@ -380,6 +385,7 @@ Status FakeDaemonCore::Drain(TimePoint /*deadline*/) {
     for (Held& held : held_) Start(held);
   }
   WaitUntil([&]() REQUIRES(mu_) { return unanswered_ == 0; });
+  if (held_up_) return *held_up_;
   return Ok{};
 }
 

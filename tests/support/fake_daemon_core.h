@@ -46,6 +46,7 @@ class FakeDaemonCore final : public DaemonCore {
   bool WaitForEndedSession(SessionId session);
   void HoldDrain();     // Drain waits until the test has started the held calls
   bool WaitForDrain();  // until Drain was called
+  void FailDrain(Error held_up);
   [[nodiscard]] std::vector<std::string> admin_calls() const;
   [[nodiscard]] size_t submitted() const;
   [[nodiscard]] std::vector<ExpertKey> hinted() const;
@@ -105,6 +106,7 @@ class FakeDaemonCore final : public DaemonCore {
   bool hold_ GUARDED_BY(mu_) = false;
   bool draining_ GUARDED_BY(mu_) = false;
   bool drain_waits_ GUARDED_BY(mu_) = false;
+  std::optional<Error> held_up_ GUARDED_BY(mu_);
   bool hold_work_ GUARDED_BY(mu_) = false;
   bool stopping_ GUARDED_BY(mu_) = false;
   size_t submitted_ GUARDED_BY(mu_) = 0;

@@ -85,8 +85,8 @@ std::vector<std::vector<float>> SyntheticMachine::RunTogether(
   return answers;
 }
 
-LayerExecutor::LaneCounters SyntheticMachine::Counters() {
-  LayerExecutor::LaneCounters counters;
+LaneCounters SyntheticMachine::Counters() {
+  LaneCounters counters;
   executor_.Inspect(
       [&](const LayerExecutor::View& view) { counters = view.lanes[Raw(LaneKind::kCpu)]; });
   return counters;

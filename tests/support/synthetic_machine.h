@@ -34,7 +34,7 @@ class SyntheticMachine {
   // The outputs of calls that all wait at the same moment.
   std::vector<std::vector<float>> RunTogether(const std::vector<const LayerCall*>& calls);
 
-  [[nodiscard]] LayerExecutor::LaneCounters Counters();
+  [[nodiscard]] LaneCounters Counters();
 
  private:
   SteadyClock clock_;

@@ -50,6 +50,15 @@ TEST_CASE("Unix socket: Stop removes the socket file", "[rpc]") {
   CHECK_FALSE(std::filesystem::exists(fixture.socket_path));
 }
 
+TEST_CASE("RpcServer: what the core could not end is told when all else has ended", "[rpc]") {
+  RpcFixture fixture;
+  fixture.core.FailDrain({ErrorCode::kUnavailable, Reason::kDraining, "a copy has not ended"});
+  const Status stopped = fixture.server->Stop(std::chrono::seconds(1));
+  REQUIRE(!stopped);
+  CHECK(stopped.error().message == "a copy has not ended");
+  CHECK_FALSE(std::filesystem::exists(fixture.socket_path));
+}
+
 TEST_CASE("Unix socket: a directory that others may write is refused", "[rpc]") {
   const testing::TempFolder folder;
   REQUIRE(chmod(folder.path().c_str(), 0777) == 0);
