@@ -54,6 +54,8 @@ std::string_view ReasonName(Reason reason) {
       return "NOT_YET";
     case Reason::kLoading:
       return "LOADING";
+    case Reason::kDeviceLost:
+      return "DEVICE_LOST";
     case Reason::kReadError:
       return "READ_ERROR";
     case Reason::kShortRead:

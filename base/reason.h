@@ -52,6 +52,7 @@ enum class Reason : uint16_t {
   kCancelled = 26,
   kNotYet = 27,  // a call that a later version implements
   kLoading = 28,
+  kDeviceLost = 29,  // and with it all that was in its memory
   // Bytes.
   kReadError = 40,
   kShortRead = 41,

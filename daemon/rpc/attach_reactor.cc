@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxClientName = 128;
 
 constexpr v1::Feature kFeatures[] = {v1::FEATURE_VICTIMS, v1::FEATURE_TRANSFER_DONE,
-                                     v1::FEATURE_MODEL_CHANGED};
+                                     v1::FEATURE_MODEL_CHANGED, v1::FEATURE_LEASES_LOST};
 
 // Of those wanted, what this version gives, each once.
 std::vector<v1::Feature> FeaturesFor(const v1::AttachRequest& request) {
@@ -88,7 +88,8 @@ Bytes AttachReactor::OpenResidency() {
   if (const auto& configured = context_.limits.leased) {
     max_leased = std::min(max_leased, ResolveBudget(*configured, model.geometry->TotalBytes()));
   }
-  const bool listens = Wants(v1::FEATURE_VICTIMS) || Wants(v1::FEATURE_TRANSFER_DONE);
+  const bool listens = Wants(v1::FEATURE_VICTIMS) || Wants(v1::FEATURE_TRANSFER_DONE) ||
+                       Wants(v1::FEATURE_LEASES_LOST);
   residency.OpenSession(
       {.id = session_->id(),
        .model = model.id,
@@ -124,6 +125,14 @@ void AttachReactor::OnTransferEnded(const EndedTransfer& transfer) {
   const MutexLock lock(mu_);
   if (finished_ || end_) return;
   EndIfFull(events_.Push(transfer));
+  AskToWrite();
+}
+
+void AttachReactor::OnLeasesLost(const LostLeases& lost) {
+  if (!Wants(v1::FEATURE_LEASES_LOST)) return;
+  const MutexLock lock(mu_);
+  if (finished_ || end_) return;
+  EndIfFull(events_.Push(lost));
   AskToWrite();
 }
 

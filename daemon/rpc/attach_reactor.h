@@ -18,8 +18,8 @@
 namespace moetier {
 
 // One session's Attach stream: opens the session, sends the Grant and then events, and closes it as
-// the stream ends, whatever ended it. Victims and transfers come on the executor's thread, which
-// queues them; whoever starts the next write translates it, without the lock.
+// the stream ends, whatever ended it. Victims, transfers and lost leases come on the executor's
+// thread, which queues them; whoever starts the next write translates it, without the lock.
 // Threads: any. The stream is finished under its lock, which is safe since gRPC 1.51 runs no
 //          reaction inside the call that starts an operation.
 // Lifetime: holds itself until gRPC is done with it; senders of events may hold it longer.
@@ -35,6 +35,7 @@ class AttachReactor final : public grpc::ServerWriteReactor<v1::SessionEvent>,
   void EndStream(const Error& why) override;
   void OnVictims(const Victims& victims) override;
   void OnTransferEnded(const EndedTransfer& transfer) override;
+  void OnLeasesLost(const LostLeases& lost) override;
   void WriteEvents() override;
 
   void OnWriteDone(bool ok) override;

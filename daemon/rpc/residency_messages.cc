@@ -97,6 +97,14 @@ v1::Victim ToProto(const Victim& victim) {
   return message;
 }
 
+v1::LeasesLost ToProto(const LostLeases& lost) {
+  v1::LeasesLost message;
+  for (const LeaseId lease : lost.leases) message.add_leases(Raw(lease));
+  message.set_pool(Raw(lost.pool));
+  *message.mutable_fault() = ToFault(lost.why);
+  return message;
+}
+
 void FillLanded(const LandedTransfers& landed, v1::LandedReply& reply) {
   reply.set_all_done_below(Raw(landed.all_done_below));
   for (const TransferId transfer : landed.done_above) reply.add_done_above(Raw(transfer));

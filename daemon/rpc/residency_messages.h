@@ -12,6 +12,7 @@ v1::TransferState ToProto(const TransferOutcome& outcome);
 v1::RoutedExpert ToProto(const RoutedExpert& expert);
 v1::TransferDone ToProto(const EndedTransfer& transfer);
 v1::Victim ToProto(const Victim& victim);
+v1::LeasesLost ToProto(const LostLeases& lost);
 
 // Writes into an empty reply.
 void FillLanded(const LandedTransfers& landed, v1::LandedReply& reply);

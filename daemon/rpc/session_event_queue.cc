@@ -17,6 +17,10 @@ v1::SessionEvent ToProto(PendingEvent event) {
     *message.mutable_transfer_done() = ToProto(*transfer);
     return message;
   }
+  if (const auto* lost = std::get_if<LostLeases>(&event)) {
+    *message.mutable_leases_lost() = ToProto(*lost);
+    return message;
+  }
   v1::Victims& victims = *message.mutable_victims();
   for (const VictimRun& run : std::get<std::vector<VictimRun>>(event)) {
     for (const Victim& victim : std::span(*run.batch).subspan(run.first, run.count)) {
@@ -38,6 +42,10 @@ Status SessionEventQueue::Push(const Victims& victims) {
 
 Status SessionEventQueue::Push(const EndedTransfer& transfer) {
   return Push(Entry(transfer), 1, notices_, kMaxNotices);
+}
+
+Status SessionEventQueue::Push(const LostLeases& lost) {
+  return Push(Entry(lost), 1, events_, kMaxEvents);
 }
 
 Status SessionEventQueue::Push(Entry entry, size_t weight, size_t& count, size_t most) {
@@ -69,6 +77,12 @@ PendingEvent SessionEventQueue::Take() {
     PendingEvent event(std::move(*transfer));
     entries_.pop_front();
     --notices_;
+    return event;
+  }
+  if (auto* lost = std::get_if<LostLeases>(&entries_.front())) {
+    PendingEvent event(std::move(*lost));
+    entries_.pop_front();
+    --events_;
     return event;
   }
   std::vector<VictimRun> runs;

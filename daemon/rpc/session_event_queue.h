@@ -19,7 +19,8 @@ struct VictimRun {
   size_t first = 0;
   size_t count = 0;
 };
-using PendingEvent = std::variant<v1::SessionEvent, std::vector<VictimRun>, EndedTransfer>;
+using PendingEvent =
+    std::variant<v1::SessionEvent, std::vector<VictimRun>, EndedTransfer, LostLeases>;
 v1::SessionEvent ToProto(PendingEvent event);
 
 // The events that wait for one client to read its Attach stream, in order. Victims next to each
@@ -38,6 +39,7 @@ class SessionEventQueue {
   Status Push(v1::SessionEvent event);
   Status Push(const Victims& victims);
   Status Push(const EndedTransfer& transfer);
+  Status Push(const LostLeases& lost);
   // Before all that wait; without a bound.
   void PushFirst(v1::SessionEvent event);
 
@@ -46,7 +48,7 @@ class SessionEventQueue {
   void Clear();
 
  private:
-  using Entry = std::variant<v1::SessionEvent, VictimRun, EndedTransfer>;
+  using Entry = std::variant<v1::SessionEvent, VictimRun, EndedTransfer, LostLeases>;
   Status Push(Entry entry, size_t weight, size_t& count, size_t most);
 
   std::deque<Entry> entries_;

@@ -311,9 +311,10 @@ void LayerExecutor::LetIn(const ActiveBatch& active, uint32_t index) {
 // Loss
 // ------------------------------------------------------------------------------------------------
 
-// Its memory is gone: nothing is resident there. What it was computing comes back failed.
+// Its memory is gone: nothing is resident there, and nothing is leased. What it was computing comes
+// back failed.
 void LayerExecutor::OnLost(const Error& why) {
-  device_lost_ = why;
+  device_lost_ = Error{ErrorCode::kUnavailable, Reason::kDeviceLost, why.message};
   log_.error("{}; its experts are read from the drive again and computed on the CPU", why.message);
   for (const auto& [id, model] : models_) {
     if (!model->vram) continue;
@@ -326,6 +327,11 @@ void LayerExecutor::OnLost(const Error& why) {
         StepVram(*model, size_class, DropKey{.key = view.key});
       }
     }
+  }
+  const ResidencyBook::Leased ended = desk_.EndOnDevice(*device_lost_);
+  if (ended.leases > 0) {
+    log_.error("{} leases of {} sessions on its slots have ended with it", ended.leases,
+               ended.sessions);
   }
 }
 

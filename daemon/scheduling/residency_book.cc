@@ -144,7 +144,7 @@ ResidencyBook::EndedLeases ResidencyBook::EndLeasesOn(
     return keys.contains(place.key) && place.pool == request.pool.value_or(place.pool);
   };
   EndedLeases ended;
-  std::set<WaitId> failed;
+  std::set<WaitId> failed = AcquiresOf(account, is_named);
   for (auto it = account.leases.begin(); it != account.leases.end();) {
     const auto next = std::next(it);
     const LeaseRecord& record = it->second;
@@ -157,15 +157,33 @@ ResidencyBook::EndedLeases ResidencyBook::EndLeasesOn(
     it = next;
   }
   ended.named = static_cast<uint32_t>(ended.places.size());
-  for (const auto& [id, acquiring] : account.acquires) {
-    for (size_t i = 0; i < acquiring.call.loading.size(); ++i) {
-      if (!acquiring.settled[i] && is_named(acquiring.call.loading[i].place)) failed.insert(id);
-    }
-  }
   const Error error{ErrorCode::kCancelled, Reason::kCancelled,
                     "a Release of the session has named one of its keys"};
   for (const WaitId id : failed) FailAcquire(account, id, error, ended.places);
   return ended;
+}
+
+ResidencyBook::Lost ResidencyBook::EndLeasesIn(PoolId pool, const Error& why) {
+  Lost lost;
+  const auto is_there = [pool](const Place& place) { return place.pool == pool; };
+  for (auto& [id, account] : sessions_) {
+    std::set<WaitId> failed = AcquiresOf(account, is_there);
+    for (const auto& [lease, record] : account.leases) {
+      const bool waits = account.acquires.contains(record.acquire);
+      if (waits && is_there(record.place)) failed.insert(record.acquire);
+    }
+    for (const WaitId acquire : failed) FailAcquire(account, acquire, why, lost.places);
+    LostLeases told{.leases = {}, .pool = pool, .why = why};
+    for (const auto& [lease, record] : account.leases) {
+      if (is_there(record.place)) told.leases.push_back(lease);
+    }
+    for (const LeaseId lease : told.leases) lost.places.push_back(*EndLease(id, lease));
+    if (told.leases.empty()) continue;
+    lost.leased.leases += static_cast<uint32_t>(told.leases.size());
+    ++lost.leased.sessions;
+    if (const auto listener = account.session.listener.lock()) listener->OnLeasesLost(told);
+  }
+  return lost;
 }
 
 ResidencyBook::Leased ResidencyBook::LeasedOf(ModelId model) const {

@@ -73,11 +73,18 @@ class ResidencyBook {
     std::vector<Place> places;  // a place a lease that has ended, those of Acquires that fail too
   };
   EndedLeases EndLeasesOn(const ResidencyCalls::ReleaseRequest& request);
-  // Leases on the model and sessions that have them.
+  // Leases and the sessions that have them.
   struct Leased {
     uint32_t leases = 0;
     uint32_t sessions = 0;
   };
+  // The pool's memory is gone: all leases in it end, as the sessions are told. Acquires that wait
+  // for it, or have leased there and wait for others, fail with the error.
+  struct Lost {
+    Leased leased;
+    std::vector<Place> places;  // a place a lease that has ended, those of Acquires that fail too
+  };
+  Lost EndLeasesIn(PoolId pool, const Error& why);
   [[nodiscard]] Leased LeasedOf(ModelId model) const;
 
   // The session's unfinished transfer to the place.
@@ -193,6 +200,9 @@ class ResidencyBook {
   void DropWaiter(const Place& place, WaitId acquire, size_t loading);
   void ForgetIfUnwanted(std::unordered_map<Place, Interest>::iterator interest);
   void Settle(const Waiter& waiter, LeaseOutcome outcome);
+  // Calls that wait for a place of which `is` holds.
+  static std::set<WaitId> AcquiresOf(const Account& account,
+                                     const std::function<bool(const Place&)>& is);
   // Out of the account and of all that refers to it, uncharged; its leases stay.
   Acquiring TakeAcquire(Account& account, WaitId id);
   WaitingLanded TakeLanded(Account& account, WaitId id);

@@ -93,6 +93,17 @@ void ResidencyBook::Fail(const Place& place, const Error& error, NotLeasedWhy wh
 // Ends of calls
 // ------------------------------------------------------------------------------------------------
 
+std::set<ResidencyBook::WaitId> ResidencyBook::AcquiresOf(
+    const Account& account, const std::function<bool(const Place&)>& is) {
+  std::set<WaitId> found;
+  for (const auto& [id, acquiring] : account.acquires) {
+    for (size_t i = 0; i < acquiring.call.loading.size(); ++i) {
+      if (!acquiring.settled[i] && is(acquiring.call.loading[i].place)) found.insert(id);
+    }
+  }
+  return found;
+}
+
 ResidencyBook::Acquiring ResidencyBook::TakeAcquire(Account& account, WaitId id) {
   auto node = account.acquires.extract(id);
   Acquiring& acquiring = node.mapped();

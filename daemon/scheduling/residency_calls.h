@@ -28,9 +28,9 @@ enum class TransferId : uint64_t {};  // from 1 on, rising within a session
 // calls of a session that wait. 0: nobody cancels it.
 enum class CallId : uint64_t {};
 
-// A slot whose bytes neither change nor move until the lease ends: by Release, with the session, or
-// with the daemon. `offset` counts from the start of the arena that the session's model has in the
-// pool; `bytes` are the record's.
+// A slot whose bytes neither change nor move until the lease ends: by Release, with the session,
+// with the daemon, or with the device that has the slot. `offset` counts from the start of the
+// arena that the session's model has in the pool; `bytes` are the record's.
 struct SlotLease {
   LeaseId lease{};
   PoolId pool{};
@@ -73,6 +73,13 @@ struct Victim {
   uint32_t generation = 0;
 };
 
+// Leases that have ended without a release: their memory is gone.
+struct LostLeases {
+  std::vector<LeaseId> leases;  // one at least
+  PoolId pool{};
+  Error why;
+};
+
 enum class Residence : uint8_t { kAbsent, kLoading, kResident, kQuarantined };
 struct RoutedExpert {
   ExpertIndex expert{};
@@ -91,6 +98,8 @@ class ResidencyListener {
   virtual ~ResidencyListener() = default;
   virtual void OnVictims(const Victims& victims) = 0;  // one at least
   virtual void OnTransferEnded(const EndedTransfer& transfer) = 0;
+  // Their slots' victims follow.
+  virtual void OnLeasesLost(const LostLeases& lost) = 0;
 };
 
 // For engines with their own kernels: leases on resident slots, transfers between pools. A session
@@ -101,6 +110,7 @@ class ResidencyListener {
 // Errors:  every call: kNotFound, kUnknownSession for a session that is not open; kUnavailable,
 //          kDraining when the daemon stops or the model unloads; kExhausted, kQuota when it would
 //          wait and too many calls of the session do; kCancelled when the session ends meanwhile.
+//          kUnavailable, kDeviceLost for what needs a device's pool when the device is lost.
 //          Keys exist and are the session's model's; the pool exists.
 class ResidencyCalls {
  public:
@@ -130,7 +140,9 @@ class ResidencyCalls {
     std::chrono::microseconds wait{0};  // for experts that are loading
   };
   // One outcome a key, in order. A lease is no use of the expert. kExhausted, kQuota, with nothing
-  // leased, when the call would exceed max_leased. Charges are whole slots.
+  // leased, when the call would exceed max_leased. Charges are whole slots. A call that waits when
+  // the device is lost fails if it waits for its pool or has leased there, and gives back what it
+  // has; later nothing is there, kAbsent.
   virtual void Acquire(AcquireRequest request, Done<std::vector<LeaseOutcome>> done) = 0;
 
   // Leases by their numbers; and all that the session has on the keys, in the pool or in any, but
@@ -143,7 +155,8 @@ class ResidencyCalls {
     std::optional<PoolId> pool = {};
     std::vector<LeaseId> kept = {};
   };
-  // Gives how many of these leases were the session's and have ended.
+  // Gives how many of these leases were the session's and have ended by it: a lease that the loss
+  // of a device has ended is none of them.
   virtual void Release(ReleaseRequest request, Done<uint32_t> done) = 0;
 
   struct TransferRequest {
@@ -193,7 +206,8 @@ class ResidencyCalls {
   virtual Result<SharedArena> OpenArena(ModelId model, PoolId pool) = 0;
 
   // The memory of a slot on a device that the session has leased, for a peer that is trusted with
-  // it. Its bytes stay what they are until the lease ends; a later lease is of other memory.
+  // it. Its bytes stay what they are until the lease ends; a later lease is of other memory. What
+  // the peer has mapped is its own, and stays until it unmaps it, but no promise after that.
   // kNotFound for a lease that is not the session's, or is of RAM; whatever the device refuses
   // with.
   struct LeasedMemory {

@@ -303,6 +303,18 @@ void ResidencyDesk::Settle() {
   }
 }
 
+ResidencyBook::Leased ResidencyDesk::EndOnDevice(const Error& why) {
+  const ResidencyBook::Lost lost = book_.EndLeasesIn(kDevicePool, why);
+  Unhold(lost.places);
+  GiveUpUnwanted();
+  std::vector<Place> there;
+  for (const auto& [place, transfer] : transfers_) {
+    if (place.pool == kDevicePool) there.push_back(place);
+  }
+  for (const Place& place : there) FinishFailed(place, why, NotLeasedWhy::kAbsent);
+  return lost.leased;
+}
+
 void ResidencyDesk::EndCalls(std::optional<ModelId> model, const Error& error) {
   Unhold(book_.EndCalls(model, error));
   GiveUpUnwanted();

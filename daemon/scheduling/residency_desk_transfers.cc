@@ -87,9 +87,7 @@ std::optional<TransferId> ResidencyDesk::JoinIfRoom(const Open& open, const Plac
 }
 
 Status ResidencyDesk::CheckDevice(const LoadedModel& model) const {
-  if (executor_.device_lost_) {
-    return Error{ErrorCode::kUnavailable, Reason::kUnspecified, executor_.device_lost_->message};
-  }
+  if (executor_.device_lost_) return *executor_.device_lost_;
   if (model.vram != nullptr) return Ok{};
   return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
                fmt::format("model `{}` has no slots on a device", model.name)};
@@ -167,9 +165,7 @@ void ResidencyDesk::OnRead(const ReadWave& read) {
   if (place.pool == kRamPool) return FinishWell(place);
   UnderWay& transfer = transfers_.at(place);
   // What is being copied already, or is there, needs no place among the copies.
-  if (CheckDevice(transfer.model) && StateOf(transfer.model, place) != SlotState::kAbsent) {
-    return CopyToVram(transfer, place);
-  }
+  if (StateOf(transfer.model, place) != SlotState::kAbsent) return CopyToVram(transfer, place);
   WaitToCopy(transfer, place);
 }
 
@@ -194,8 +190,8 @@ void ResidencyDesk::CopyWaiting() {
     for (auto queue = to_copy_.find(of); queue != to_copy_.end(); queue = to_copy_.find(of)) {
       const Place place = queue->second.begin()->second;
       const LoadedModel& model = transfers_.at(place).model;
-      const bool may_end = !CheckDevice(model) || StateOf(model, place) != SlotState::kAbsent;
-      if (!may_end && !model.vram->MayEnter(of.second, place.key)) break;
+      const bool joins = StateOf(model, place) != SlotState::kAbsent;
+      if (!joins && !model.vram->MayEnter(of.second, place.key)) break;
       CopyNow(place);
     }
   }
@@ -203,9 +199,6 @@ void ResidencyDesk::CopyWaiting() {
 
 void ResidencyDesk::CopyNow(const Place& place) {
   UnderWay& transfer = transfers_.at(place);
-  if (const Status device = CheckDevice(transfer.model); !device) {
-    return FinishFailed(place, device.error(), NotLeasedWhy::kAbsent);
-  }
   StopWaitingToCopy(transfer, place);
   CopyToVram(transfer, place);
 }
@@ -214,8 +207,6 @@ void ResidencyDesk::OnCopied(WaveId wave, Copied copied) {
   const auto found = waves_.find(wave);
   if (found == waves_.end()) return;  // given up meanwhile
   const Place place = found->second;
-  const Status device = CheckDevice(transfers_.at(place).model);
-  if (!device) return FinishFailed(place, device.error(), NotLeasedWhy::kAbsent);
   if (copied == Copied::kWell) return FinishWell(place);
   const Error error{ErrorCode::kUnavailable, Reason::kUnspecified,
                     fmt::format("{} was not copied to pool {}: the copy failed; try again",

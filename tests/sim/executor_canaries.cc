@@ -92,6 +92,14 @@ std::string_view CanaryName(ExecutorCanary canary) {
       return "victim told twice";
     case ExecutorCanary::kVictimToldLate:
       return "victim told late";
+    case ExecutorCanary::kLeaseOutlivesLoss:
+      return "lease outlives the loss";
+    case ExecutorCanary::kLostLeaseUntold:
+      return "lost lease not told";
+    case ExecutorCanary::kLostLeaseToldTwice:
+      return "lost lease told twice";
+    case ExecutorCanary::kLossAnswerLost:
+      return "answer to a loss lost";
   }
   return "?";
 }

@@ -59,6 +59,11 @@ enum class ExecutorCanary : uint8_t {
   kVictimLost,
   kVictimToldTwice,
   kVictimToldLate,
+  // The loss of the device.
+  kLeaseOutlivesLoss,
+  kLostLeaseUntold,
+  kLostLeaseToldTwice,
+  kLossAnswerLost,
 };
 
 inline constexpr ExecutorCanary kAllExecutorCanaries[] = {
@@ -105,6 +110,10 @@ inline constexpr ExecutorCanary kAllExecutorCanaries[] = {
     ExecutorCanary::kVictimLost,
     ExecutorCanary::kVictimToldTwice,
     ExecutorCanary::kVictimToldLate,
+    ExecutorCanary::kLeaseOutlivesLoss,
+    ExecutorCanary::kLostLeaseUntold,
+    ExecutorCanary::kLostLeaseToldTwice,
+    ExecutorCanary::kLossAnswerLost,
 };
 
 std::string_view CanaryName(ExecutorCanary canary);

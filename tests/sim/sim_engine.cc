@@ -65,6 +65,40 @@ void SimEngine::ForgetLease() {
   if (alone && slot.pool == kRamPool) stage_.machine.stepped.ForgetLease(size_class, key);
 }
 
+void SimEngine::KeepLease() {
+  for (const auto& [lease, leased] : leases_) {
+    if (leased.slot.pool != kDevicePool) continue;
+    return stage_.machine.stepped.KeepLease(stage_.machine.sim_model.ClassOf(leased.key),
+                                            leased.key);
+  }
+}
+
+void SimEngine::OnLeasesLost(const LostLeases& lost) {
+  LostLeases told = lost;
+  if (stage_.canary == ExecutorCanary::kLostLeaseUntold) told.leases.pop_back();
+  if (stage_.canary == ExecutorCanary::kLostLeaseToldTwice) told.leases.push_back(lost.leases[0]);
+  const bool is_lost = stage_.machine.device() != nullptr && stage_.machine.device()->lost();
+  if (!is_lost || told.pool != kDevicePool || told.why.reason != Reason::kDeviceLost) {
+    stage_.auditor.Report(fmt::format("session {} is told that leases in pool {} are lost: {}",
+                                      Raw(id_), Raw(told.pool), told.why.message));
+  }
+  for (const LeaseId lease : told.leases) {
+    stage_.trace.Say("session {} has lost lease {}", Raw(id_), Raw(lease));
+    const auto node = leases_.extract(lease);
+    if (!node.empty() && node.mapped().slot.pool == told.pool) continue;
+    stage_.auditor.Report(
+        fmt::format("session {} is told that lease {} is lost", Raw(id_), Raw(lease)));
+  }
+}
+
+void SimEngine::SeeLoss() {
+  const size_t lost = std::erase_if(
+      leases_, [](const auto& entry) { return entry.second.slot.pool == kDevicePool; });
+  if (lost == 0 || !listens_) return;
+  stage_.auditor.Report(
+      fmt::format("session {} is not told of {} leases that are lost", Raw(id_), lost));
+}
+
 // Transfers
 // ------------------------------------------------------------------------------------------------
 

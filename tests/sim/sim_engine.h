@@ -38,6 +38,7 @@ class SimEngine final : public ResidencyListener {
 
   void OnVictims(const Victims& victims) override;
   void OnTransferEnded(const EndedTransfer& transfer) override;
+  void OnLeasesLost(const LostLeases& lost) override;
 
   // Leases. It knows of them unless the answer that gave them was lost on its way.
   enum class Answer : uint8_t { kHeard, kLost };
@@ -46,14 +47,18 @@ class SimEngine final : public ResidencyListener {
   // All on the places, but for those that are kept: how many.
   uint32_t EndOn(const std::set<Place>& places, const std::vector<LeaseId>& kept);
   void EndAll();  // with the session
+  // The executor knows by now that the device is lost: who listens has been told what has ended.
+  void SeeLoss();
   [[nodiscard]] bool Has(LeaseId lease) const { return leases_.contains(lease); }
   [[nodiscard]] bool HasLeases() const { return !leases_.empty(); }
   [[nodiscard]] std::vector<LeaseId> known_leases() const;
   void AddLeased(PoolId pool, std::set<ExpertKey>& keys) const;
 
-  // Faults of canaries: somebody writes to a leased slot; the executor holds it no more.
+  // Faults of canaries: somebody writes to a leased slot; the executor holds it no more, or once
+  // more, on the device.
   void SpoilLease();
   void ForgetLease();
+  void KeepLease();
 
   // Transfers. An answer names one that the session has joined.
   void Join(TransferId number, PoolId pool, const ExpertKey& key);

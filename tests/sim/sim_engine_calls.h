@@ -1,6 +1,7 @@
 #ifndef MOETIER_TESTS_SIM_SIM_ENGINE_CALLS_H_
 #define MOETIER_TESTS_SIM_SIM_ENGINE_CALLS_H_
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct SimEngines::Call {
   std::chrono::microseconds wait{0};
   uint32_t answers = 0;
   bool cancelled = false;
-  Named named{};  // of an Acquire
+  Named named{};               // of an Acquire
+  bool on_device = false;      // likewise: some of its keys stood there
+  bool awaits_device = false;  // all that it waits for loads there
   // Places that it would lease and that the engine has released since: it may fail for that, and
   // leases none of them.
   std::set<Place> released;
@@ -40,6 +43,17 @@ struct SimEngines::AcquireCall {
   std::vector<Stood> stood;
   bool looked_at = false;  // `full` is known
   bool lost = false;       // its answer does not come to the engine
+
+  [[nodiscard]] bool StandsOnDevice() const {
+    return std::ranges::any_of(stood, [](const Stood& each) {
+      return each.pool == kDevicePool && each.state != SlotState::kAbsent;
+    });
+  }
+  [[nodiscard]] bool AwaitsDeviceAlone() const {
+    return std::ranges::all_of(stood, [](const Stood& each) {
+      return each.pool == kDevicePool || each.state != SlotState::kLoading;
+    });
+  }
 };
 
 struct SimEngines::TransferCall {

@@ -36,6 +36,7 @@ SimEngines::CallPtr SimEngines::Ask(const EnginePtr& engine, std::string what) {
 
 void SimEngines::Send(const CallPtr& call, std::function<void(ResidencyDesk&)> run) {
   stage_.machine.stepped.AtDesk([this, call, run = std::move(run)](ResidencyDesk& desk) {
+    SeeLoss();
     call->begun = stage_.machine.clock.at();
     run(desk);
   });
@@ -46,6 +47,10 @@ std::function<void(Result<T>)> SimEngines::Expect(const CallPtr& call,
                                                   std::function<void(const T&)> take) {
   return [this, call, take = std::move(take)](const Result<T>& result) {
     if (stage_.Plants(ExecutorCanary::kEngineAnswerLost, 5)) return;
+    if (stage_.canary == ExecutorCanary::kLossAnswerLost && !result.has_value() &&
+        result.error().reason == Reason::kDeviceLost) {
+      return;
+    }
     Count(*call);
     if (stage_.Plants(ExecutorCanary::kEngineAnsweredTwice, 5)) Count(*call);
     if (!result.has_value()) return TakeError(*call, result.error());
@@ -189,10 +194,13 @@ void SimEngines::Acquire(const EnginePtr& engine) {
                                 .state = places_.StateOf(pool, key),
                                 .quarantined = places_.IsQuarantined(key)});
     }
+    acquire->call->on_device = acquire->StandsOnDevice();
     const KeptUnseen unseen(stage_.machine.model(),
                             stage_.canary == ExecutorCanary::kLeasesUnseenByLeases);
     desk.Acquire(acquire->request, done);
-    if (acquire->call->answers == 0) LookForRoom(*acquire);
+    if (acquire->call->answers > 0) return;
+    LookForRoom(*acquire);
+    acquire->call->awaits_device = acquire->AwaitsDeviceAlone();
   });
 }
 

@@ -88,6 +88,8 @@ class SimEngines {
   [[nodiscard]] Bytes MostCharge(const SimEngine& engine) const;
   void Spoil();
   void CheckRoom(const LoadedModel& model) const;
+  void SeeLoss();
+  void CheckLost(const LoadedModel& model) const;
   [[nodiscard]] std::set<ExpertKey> Leased(PoolId pool, SizeClass size_class) const;
   // Runs in the executor's next turn, as what ResidencyCalls sends does.
   void Send(const CallPtr& call, std::function<void(ResidencyDesk&)> run);
@@ -102,6 +104,7 @@ class SimEngines {
   std::vector<CallPtr> calls_;      // not known to be answered
   std::vector<Named> lost_;         // Acquires whose answers are lost
   std::set<LeaseId> leases_given_;
+  bool loss_seen_ = false;
   uint64_t last_call_ = 0;
   uint64_t last_session_ = 1000;  // those of SimCalls are below
 };

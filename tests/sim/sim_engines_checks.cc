@@ -158,6 +158,9 @@ void SimEngines::TakeError(const Call& call, const Error& error) {
     case Reason::kCancelled:
       explained = call.engine->ending() || call.cancelled || !call.released.empty();
       break;
+    case Reason::kDeviceLost:
+      explained = call.on_device && call.wait.count() > 0 && stage_.machine.IsLossKnown();
+      break;
     case Reason::kQuota:
       explained = MostCharge(*call.engine) + call.most_charge > call.engine->most();
       break;
@@ -184,16 +187,45 @@ void SimEngines::Spoil() {
   for (const EnginePtr& engine : engines_) {
     if (stage_.Plants(ExecutorCanary::kLeasedBytesChanged, 5)) engine->SpoilLease();
     if (stage_.Plants(ExecutorCanary::kLeaseForgotten, 5)) engine->ForgetLease();
+    const SimDevice* const device = stage_.machine.device();
+    const bool news = device != nullptr && device->HasNews();
+    if (news && stage_.Plants(ExecutorCanary::kLeaseOutlivesLoss, 20)) engine->KeepLease();
   }
 }
 
 void SimEngines::Look() {
   Spoil();
   std::erase_if(calls_, [](const CallPtr& call) { return call->answers > 0; });
+  SeeLoss();
   for (const EnginePtr& engine : engines_) engine->Check();
   victims_.Look();
   const LoadedModel* const model = stage_.machine.model();
-  if (model != nullptr) CheckRoom(*model);
+  if (model == nullptr) return;
+  CheckRoom(*model);
+  if (loss_seen_) CheckLost(*model);
+}
+
+// At the moment when the executor knows of the loss, before the next message.
+void SimEngines::SeeLoss() {
+  if (loss_seen_ || !stage_.machine.IsLossKnown()) return;
+  loss_seen_ = true;
+  for (const EnginePtr& engine : engines_) engine->SeeLoss();
+}
+
+// Nobody has or awaits anything on the device any more.
+void SimEngines::CheckLost(const LoadedModel& model) const {
+  for (uint8_t i = 0; model.vram && i < model.vram->class_count(); ++i) {
+    const uint32_t held = model.vram->ledger(SizeClass{i}).counts().held;
+    const KeptSlots& kept = model.kept_in_vram[i];
+    if (held + kept.kept + kept.leased == 0) continue;
+    stage_.auditor.Report(
+        fmt::format("class {} of the lost device has {} slots held, {} kept and {} leased", i, held,
+                    kept.kept, kept.leased));
+  }
+  for (const CallPtr& call : calls_) {
+    if (call->answers > 0 || !call->awaits_device) continue;
+    stage_.auditor.Report(call->what + " waits for a device that is lost");
+  }
 }
 
 // What is leased and awaited leaves calls their slots, as what is pinned does.

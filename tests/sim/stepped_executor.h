@@ -37,10 +37,14 @@ class SteppedExecutor {
     executor_.mailbox_.Send(
         LayerExecutor::Control{[this, call = std::move(call)] { call(executor_.desk_); }});
   }
-  // A canary's fault: a lease in RAM is not held any more.
+  // Faults of canaries: a lease in RAM is not held any more, one in VRAM is held once more.
   void ForgetLease(SizeClass size_class, const ExpertKey& key) {
     executor_.Step(*executor_.models_.at(key.model), size_class,
                    UnholdKey{.key = key, .tenure = Tenure::kHeld});
+  }
+  void KeepLease(SizeClass size_class, const ExpertKey& key) {
+    executor_.StepVram(*executor_.models_.at(key.model), size_class,
+                       HoldKey{.key = key, .tenure = Tenure::kHeld});
   }
   // What a router's thread would send.
   void Guess(LayerGuesses guesses) {

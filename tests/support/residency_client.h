@@ -22,6 +22,10 @@ class HeardResidency final : public ResidencyListener {
     MutexLock lock(mu_);
     ended_.push_back(transfer);
   }
+  void OnLeasesLost(const LostLeases& lost) override {
+    MutexLock lock(mu_);
+    lost_.push_back(lost);
+  }
   [[nodiscard]] std::vector<Victim> victims() const {
     MutexLock lock(mu_);
     return victims_;
@@ -31,10 +35,16 @@ class HeardResidency final : public ResidencyListener {
     return ended_;
   }
 
+  [[nodiscard]] std::vector<LostLeases> lost() const {
+    MutexLock lock(mu_);
+    return lost_;
+  }
+
  private:
   mutable Mutex mu_;
   std::vector<Victim> victims_ GUARDED_BY(mu_);
   std::vector<EndedTransfer> ended_ GUARDED_BY(mu_);
+  std::vector<LostLeases> lost_ GUARDED_BY(mu_);
 };
 
 // One session's calls as futures.

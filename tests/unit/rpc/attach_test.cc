@@ -205,6 +205,36 @@ TEST_CASE("Attach: only the kinds of events that were asked for come", "[rpc]") 
   CHECK(event.has_transfer_done());
 }
 
+TEST_CASE("Attach: leases that a device's loss has ended are named to who asked for that",
+          "[rpc]") {
+  RpcFixture fixture;
+  v1::AttachRequest request = Attach("small");
+  request.add_features(v1::FEATURE_LEASES_LOST);
+  AttachedClient client(fixture.Connect(), request);
+  REQUIRE(client.grant().features_size() == 1);
+  CHECK(client.grant().features(0) == v1::FEATURE_LEASES_LOST);
+  request.set_features(0, v1::FEATURE_VICTIMS);
+  AttachedClient other(fixture.Connect(), request);
+  const Victims victims = std::make_shared<const std::vector<Victim>>(
+      1, Victim{.key = {}, .pool = PoolId{1}, .generation = 4});
+  for (const AttachedClient* const each : {&client, &other}) {
+    const auto listener =
+        fixture.core.residency().OpenedSession(SessionId{each->grant().session()}).listener.lock();
+    REQUIRE(listener != nullptr);
+    listener->OnLeasesLost({.leases = {LeaseId{7}},
+                            .pool = PoolId{1},
+                            .why = {ErrorCode::kUnavailable, Reason::kDeviceLost, "gpu0 is lost"}});
+    listener->OnVictims(victims);
+  }
+  v1::SessionEvent event;
+  REQUIRE(client.NextEvent(event));
+  REQUIRE(event.leases_lost().leases_size() == 1);
+  CHECK(event.leases_lost().leases(0) == 7);
+  CHECK(event.leases_lost().fault().reason() == v1::REASON_DEVICE_LOST);
+  REQUIRE(other.NextEvent(event));
+  CHECK(event.has_victims());
+}
+
 TEST_CASE(
     "Attach: a client that lags behind many victims reads them all, one that never reads is "
     "cut off with the numbers",

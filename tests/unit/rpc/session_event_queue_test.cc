@@ -63,6 +63,24 @@ TEST_CASE("SessionEventQueue: a transfer that failed has its fault", "[rpc]") {
   CHECK(ToProto(queue.Take()).transfer_done().fault().reason() == v1::REASON_READ_ERROR);
 }
 
+TEST_CASE("SessionEventQueue: lost leases come with their loss, in their place", "[rpc]") {
+  SessionEventQueue queue;
+  REQUIRE(queue.Push(One(1)));
+  REQUIRE(queue.Push(LostLeases{.leases = {LeaseId{4}, LeaseId{9}},
+                                .pool = PoolId{1},
+                                .why = {ErrorCode::kUnavailable, Reason::kDeviceLost, "gone"}}));
+  REQUIRE(queue.Push(One(2)));
+  CHECK(ToProto(queue.Take()).victims().victims_size() == 1);
+  const v1::SessionEvent event = ToProto(queue.Take());
+  REQUIRE(event.leases_lost().leases_size() == 2);
+  CHECK(event.leases_lost().leases(1) == 9);
+  CHECK(event.leases_lost().pool() == 1);
+  CHECK(event.leases_lost().fault().reason() == v1::REASON_DEVICE_LOST);
+  CHECK(event.leases_lost().fault().message() == "gone");
+  CHECK(ToProto(queue.Take()).victims().victims_size() == 1);
+  CHECK(queue.empty());
+}
+
 TEST_CASE("SessionEventQueue: a burst waits whole; one more than the bound is refused", "[rpc]") {
   SessionEventQueue queue;
   for (size_t i = 0; i < SessionEventQueue::kMaxNotices / 2; ++i) {

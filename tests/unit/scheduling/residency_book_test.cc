@@ -357,6 +357,60 @@ TEST_CASE("ResidencyBook: leases on keys end in the pool that is named, or in an
   CHECK(desk.book.CheckQuota(kOne, 9_B));
 }
 
+TEST_CASE("ResidencyBook: when a pool is gone, its leases end for all sessions, and no others",
+          "[scheduling]") {
+  Desk desk;
+  const Place there{InRam(0).key, PoolId{1}};
+  const LeaseId lost = desk.book.Lease(kOne, there, {}, 3_B).lease;
+  const LeaseId stays = desk.book.Lease(kOne, InRam(0), {}, 4_B).lease;
+  desk.book.Lease(kTwo, there, {}, 5_B);
+  desk.Wait(kTwo, 2);
+  const Error why{ErrorCode::kUnavailable, Reason::kDeviceLost, "gpu0 is lost"};
+  const ResidencyBook::Lost ended = desk.book.EndLeasesIn(PoolId{1}, why);
+  CHECK(ended.places == std::vector{there, there});
+  CHECK(ended.leased.leases == 2);
+  CHECK(ended.leased.sessions == 2);
+  REQUIRE(desk.heard->lost().size() == 1);  // the other session does not listen
+  CHECK(desk.heard->lost()[0].leases == std::vector{lost});
+  CHECK(desk.heard->lost()[0].why.message == "gpu0 is lost");
+  CHECK(desk.book.CheckQuota(kOne, 6_B));
+  CHECK_FALSE(desk.book.CheckQuota(kOne, 7_B));
+  CHECK_FALSE(desk.book.EndLease(kOne, lost));
+  CHECK(desk.book.EndLease(kOne, stays) == InRam(0));
+  CHECK(desk.acquired.empty());  // it waits for RAM
+  CHECK(desk.book.IsWanted(InRam(2)));
+  CHECK(desk.book.EndLeasesIn(PoolId{1}, why).places.empty());
+  CHECK(desk.heard->lost().size() == 1);
+}
+
+TEST_CASE("ResidencyBook: Acquires that wait for a pool that is gone fail and leave no lease",
+          "[scheduling]") {
+  Desk desk;
+  const Place there{InRam(0).key, PoolId{1}};
+  const auto wait = [&](Outcomes outcomes, const Place& place) {
+    ResidencyBook::WaitingAcquire call;
+    call.outcomes = std::move(outcomes);
+    call.outcomes.emplace_back(NotLeased{});
+    call.loading.push_back({.index = 1, .place = place, .charge = 1_B});
+    call.deadline = kBegin + kLater;
+    call.done = [&](Result<Outcomes> result) { desk.acquired.push_back(std::move(result)); };
+    desk.book.Wait(kOne, std::move(call));
+  };
+  wait({desk.book.Lease(kOne, InRam(1), {}, 1_B)}, there);
+  wait({desk.book.Lease(kOne, there, {}, 1_B)}, InRam(2));
+  wait({desk.book.Lease(kOne, InRam(3), {}, 1_B)}, InRam(4));
+  const Error why{ErrorCode::kUnavailable, Reason::kDeviceLost, "gpu0 is lost"};
+  CHECK(desk.book.EndLeasesIn(PoolId{1}, why).places == std::vector{InRam(1), there});
+  REQUIRE(desk.acquired.size() == 2);
+  for (const Result<Outcomes>& answer : desk.acquired) {
+    CHECK(answer.error().reason == Reason::kDeviceLost);
+  }
+  CHECK(desk.heard->lost().empty());  // the session never knew of them
+  CHECK(desk.book.TakeUnwanted() == std::vector{there, InRam(2)});
+  CHECK(desk.book.LeasedOf(kModel).leases == 1);
+  CHECK(desk.book.CheckQuota(kOne, 8_B));
+}
+
 TEST_CASE("ResidencyBook: victims are told to listeners of their model alone", "[scheduling]") {
   Desk desk;
   const auto victims = [](uint32_t generation) {
