@@ -184,8 +184,10 @@ class ResidencyCalls {
     PoolId pool{};
   };
   // Device work on the pool that was submitted before the call has ended; at once for host memory.
+  // kDeviceLost when the device is lost before that: what it has under way may never end.
   virtual void Fence(PoolRequest request, std::function<void(Status)> done) = 0;
-  // Copies back of victims that left the pool before the call have landed or been dropped.
+  // Copies back of victims that left the pool before the call have landed or been dropped. As Fence
+  // when the device is lost.
   virtual void Drain(PoolRequest request, std::function<void(Status)> done) = 0;
 
   // A call that waits fails with kCancelled, now, and gives back what it has leased; one that has

@@ -312,6 +312,7 @@ ResidencyBook::Leased ResidencyDesk::EndOnDevice(const Error& why) {
     if (place.pool == kDevicePool) there.push_back(place);
   }
   for (const Place& place : there) FinishFailed(place, why, NotLeasedWhy::kAbsent);
+  FailFences([](const Fenced& /*each*/) { return true; }, why);
   return lost.leased;
 }
 

@@ -85,7 +85,8 @@ class ResidencyDesk {
   // Calls that wait and transfers end with the error: of a model, or all.
   void EndCalls(std::optional<ModelId> model, const Error& error);
   // The device is lost, and its ledgers have dropped all keys: leases there end, and so do
-  // transfers and Acquires that wait for it. Gives the leases that sessions knew of.
+  // transfers and all calls that wait for it, since what it has under way may never end. Gives the
+  // leases that sessions knew of.
   ResidencyBook::Leased EndOnDevice(const Error& why);
   // Leased RAM copies of what is in VRAM too.
   [[nodiscard]] Bytes DoubleResident(const LoadedModel& model) const;

@@ -26,6 +26,7 @@ void ResidencyDesk::Await(const ResidencyCalls::PoolRequest& request, Fenced fen
   fenced.copies = CopyId{executor_.next_copy_};
   fenced.runs = RunId{executor_.next_run_};
   if (request.pool == kRamPool || IsPassed(fenced, OldestWork())) return fenced.done(Ok{});
+  if (const auto& lost = executor_.device_lost_; lost) return fenced.done(*lost);
   if (const Status allowed = CheckWaiting(request.session); !allowed) {
     return fenced.done(allowed.error());
   }

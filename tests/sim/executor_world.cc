@@ -42,6 +42,8 @@ std::optional<std::string> ExecutorWorld::Run() {
 }
 
 void ExecutorWorld::PlayOneEvent() {
+  // A loss that is not looked for hardly ever finds somebody who leases there, or waits for a copy.
+  if (may_lose_ && engines_.NeedDevice() && random_.Percent(12)) MayLoseDevice();
   const uint32_t choice = random_.Below(100);
   if (random_.Percent(engine_share_)) {
     engines_.Act();

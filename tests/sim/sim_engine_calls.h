@@ -23,8 +23,8 @@ struct SimEngines::Call {
   uint32_t answers = 0;
   bool cancelled = false;
   Named named{};               // of an Acquire
-  bool on_device = false;      // likewise: some of its keys stood there
-  bool awaits_device = false;  // all that it waits for loads there
+  bool may_lose = false;       // it may wait for the device, or has leased there and waits
+  bool awaits_device = false;  // and for nothing else
   // Places that it would lease and that the engine has released since: it may fail for that, and
   // leases none of them.
   std::set<Place> released;

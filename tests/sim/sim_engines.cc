@@ -194,7 +194,7 @@ void SimEngines::Acquire(const EnginePtr& engine) {
                                 .state = places_.StateOf(pool, key),
                                 .quarantined = places_.IsQuarantined(key)});
     }
-    acquire->call->on_device = acquire->StandsOnDevice();
+    acquire->call->may_lose = acquire->StandsOnDevice() && acquire->request.wait.count() > 0;
     const KeptUnseen unseen(stage_.machine.model(),
                             stage_.canary == ExecutorCanary::kLeasesUnseenByLeases);
     desk.Acquire(acquire->request, done);
@@ -375,7 +375,8 @@ void SimEngines::Fence(const EnginePtr& engine, PoolId pool) {
     stage_.auditor.Report("a Fence passes before the copies that it waits for");
   });
   const ResidencyCalls::PoolRequest request{engine->id(), call->id, pool};
-  Send(call, [this, request, asked, done](ResidencyDesk& desk) {
+  Send(call, [this, call, request, asked, done](ResidencyDesk& desk) {
+    call->may_lose = call->awaits_device = request.pool == kDevicePool;
     if (request.pool == kDevicePool) *asked = stage_.machine.device()->copies_taken();
     desk.Fence(request, done);
   });
@@ -385,7 +386,10 @@ void SimEngines::Drain(const EnginePtr& engine, PoolId pool) {
   const CallPtr call = Ask(engine, "a Drain");
   const auto done = Expect<Ok>(call, [](const Ok&) {});
   const ResidencyCalls::PoolRequest request{engine->id(), call->id, pool};
-  Send(call, [request, done](ResidencyDesk& desk) { desk.Drain(request, done); });
+  Send(call, [call, request, done](ResidencyDesk& desk) {
+    call->may_lose = call->awaits_device = request.pool == kDevicePool;
+    desk.Drain(request, done);
+  });
 }
 
 void SimEngines::Route(const EnginePtr& engine) {

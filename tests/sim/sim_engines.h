@@ -41,6 +41,8 @@ class SimEngines {
   [[nodiscard]] std::set<ExpertKey> Leased(PoolId pool) const;
   [[nodiscard]] bool HasLeases() const;
   [[nodiscard]] bool HasWaitingAcquire() const;
+  // Something is leased on the device, or a call waits for it and for nothing else.
+  [[nodiscard]] bool NeedDevice() const { return AwaitDevice() || !Leased(kDevicePool).empty(); }
 
  private:
   using EnginePtr = std::shared_ptr<SimEngine>;  // the executor holds them weakly, messages too
@@ -90,6 +92,7 @@ class SimEngines {
   void CheckRoom(const LoadedModel& model) const;
   void SeeLoss();
   void CheckLost(const LoadedModel& model) const;
+  [[nodiscard]] bool AwaitDevice() const;
   [[nodiscard]] std::set<ExpertKey> Leased(PoolId pool, SizeClass size_class) const;
   // Runs in the executor's next turn, as what ResidencyCalls sends does.
   void Send(const CallPtr& call, std::function<void(ResidencyDesk&)> run);

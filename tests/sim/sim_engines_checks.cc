@@ -159,7 +159,7 @@ void SimEngines::TakeError(const Call& call, const Error& error) {
       explained = call.engine->ending() || call.cancelled || !call.released.empty();
       break;
     case Reason::kDeviceLost:
-      explained = call.on_device && call.wait.count() > 0 && stage_.machine.IsLossKnown();
+      explained = call.may_lose && stage_.machine.IsLossKnown();
       break;
     case Reason::kQuota:
       explained = MostCharge(*call.engine) + call.most_charge > call.engine->most();
@@ -222,10 +222,7 @@ void SimEngines::CheckLost(const LoadedModel& model) const {
         fmt::format("class {} of the lost device has {} slots held, {} kept and {} leased", i, held,
                     kept.kept, kept.leased));
   }
-  for (const CallPtr& call : calls_) {
-    if (call->answers > 0 || !call->awaits_device) continue;
-    stage_.auditor.Report(call->what + " waits for a device that is lost");
-  }
+  if (AwaitDevice()) stage_.auditor.Report("a call waits for a device that is lost");
 }
 
 // What is leased and awaited leaves calls their slots, as what is pinned does.
@@ -270,6 +267,11 @@ bool SimEngines::HasWaitingAcquire() const {
   return std::ranges::any_of(calls_, [](const CallPtr& call) {
     return call->answers == 0 && !call->waits_for_time && call->wait.count() > 0;
   });
+}
+
+bool SimEngines::AwaitDevice() const {
+  return std::ranges::any_of(
+      calls_, [](const CallPtr& call) { return call->answers == 0 && call->awaits_device; });
 }
 
 bool SimEngines::HasLeases() const {

@@ -192,7 +192,10 @@ typedef struct moetier_device_slot {
 
 /* `lease` of a device's pool, by Residency.Acquire of the session that `map` shows (its pool is not
  * looked at). The bytes are good until the lease ends: unmap first, then release. Ask anew for each
- * lease: the same offset may be other memory by then. MOETIER_REFUSED says why there is none. */
+ * lease: the same offset may be other memory by then. MOETIER_REFUSED says why there is none.
+ * A lease also ends when the device is lost (moetier.v1.SessionEvent.leases_lost tells it, and a
+ * Release that counts less). The mapping is the engine's own and stays until it unmaps it, but the
+ * bytes may be anything since the loss: discard what was computed from them, and do not write. */
 MOETIER_FASTLANE_API moetier_status moetier_open_slot(const moetier_map* map, uint64_t lease,
                                                       uint64_t timeout_us,
                                                       moetier_device_slot* slot,

@@ -33,7 +33,8 @@ class Residency:
         return list(self._ask("Acquire", request, timeout).slots)
 
     def release(self, leases):
-        """How many of the leases, by their numbers, were the session's and have ended."""
+        """How many of the leases, by their numbers, were the session's and have ended by it; those
+        that a device's loss has ended are not counted, and do no harm."""
         request = wire.message("ReleaseRequest")(session=self._session, leases=leases)
         return self._ask("Release", request).released
 

@@ -192,6 +192,25 @@ TEST_CASE("Lost device: an Acquire that waits for it fails with its loss, and le
   CHECK(bench.HeldOnDevice() == 0);
 }
 
+TEST_CASE("Lost device: a Fence and a Drain fail, though its copies have not ended",
+          "[scheduling]") {
+  Bench bench;
+  ResidencyClient client = bench.Attach(1);
+  bench.gate->Shut();
+  REQUIRE(std::holds_alternative<TransferId>(client.TransferOne(bench.Key(0), kDevicePool)));
+  bench.AwaitCopy();
+  auto before = client.Fence(kDevicePool);
+  CHECK(before.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready);
+  bench.Lose();
+  CHECK(before.get().error().reason == Reason::kDeviceLost);
+  CHECK(client.Fence(kDevicePool).get().error().reason == Reason::kDeviceLost);
+  CHECK(client.Fence(kRamPool).get().has_value());
+  CHECK(client.Drain(kDevicePool).get().has_value());  // no copy back is under way
+  bench.gate->Open();
+  bench.Settle();
+  CHECK(client.Fence(kDevicePool).get().has_value());
+}
+
 TEST_CASE("Lost device: an Acquire that has leased on it and waits for RAM fails too",
           "[scheduling]") {
   Bench bench;
