@@ -138,7 +138,7 @@ Status FastLaneServer::TakeMapSlot(uint64_t number, Connection& connection,
   return MapLater([this, number, session = SessionId{request.session}, lease,
                    model = std::move(model)] {
     auto memory = std::make_shared<const Result<ResidencyCalls::LeasedMemory>>(
-        core_.residency().OpenSlot(session, lease));
+        core_.residency().OpenSlot(session, lease, MOETIER_WIRE_MAX_FILES));
     Post([this, number, lease, model, memory] { ConcludeMapSlot(number, model, lease, *memory); });
   });
 }
@@ -160,12 +160,6 @@ void FastLaneServer::ConcludeMapSlot(uint64_t number, const ModelInfo& model, Le
   if (found == connections_.end()) return;  // the client has gone meanwhile
   if (!memory) return Refuse(number, memory.error());
   const ExportedSlot& slot = memory->slot;
-  if (slot.granules.size() > MOETIER_WIRE_MAX_FILES) {
-    return Refuse(number, {ErrorCode::kUnimplemented, Reason::kTooLarge,
-                           fmt::format("MAP_SLOT: the slot lies in {} granules, at most {} can be "
-                                       "passed",
-                                       slot.granules.size(), MOETIER_WIRE_MAX_FILES)});
-  }
   moetier_wire_device_slot answer{};
   answer.head = MakeHead(MOETIER_WIRE_SLOT, sizeof answer);
   answer.fingerprint = model.fingerprint;
@@ -173,12 +167,12 @@ void FastLaneServer::ConcludeMapSlot(uint64_t number, const ModelInfo& model, Le
   answer.granule = slot.granule.count();
   answer.offset = slot.offset.count();
   answer.bytes = memory->bytes;
-  answer.memory =
-      slot.kind == ExportedSlot::Kind::kCuda ? MOETIER_WIRE_MEMORY_CUDA : MOETIER_WIRE_MEMORY_HOST;
-  answer.file_count = static_cast<uint32_t>(slot.granules.size());
+  answer.memory = slot.memory.kind == ExportedMemory::Kind::kCuda ? MOETIER_WIRE_MEMORY_CUDA
+                                                                  : MOETIER_WIRE_MEMORY_HOST;
+  answer.file_count = static_cast<uint32_t>(slot.memory.granules.size());
   PutText(answer.device, slot.device);
   std::vector<int> files;
-  for (const UniqueFd& granule : slot.granules) files.push_back(granule.get());
+  for (const UniqueFd& granule : slot.memory.granules) files.push_back(granule.get());
   const int socket = found->second.socket.get();
   if (SendOnLane(socket, std::as_bytes(std::span(&answer, 1)), files)) {
     log_.info("{} (process {}) has been given the slot of its lease {} on {} to map",

@@ -195,12 +195,13 @@ class ResidencyCalls {
   // The memory of a slot on a device that the session has leased, for a peer that is trusted with
   // it. Its bytes stay what they are until the lease ends; a later lease is of other memory.
   // kNotFound for a lease that is not the session's, or is of RAM; whatever the device refuses
-  // with.
+  // with, kTooLarge when the slot lies in more than `most_granules`.
   struct LeasedMemory {
     ExportedSlot slot;
     uint64_t bytes = 0;  // of the record
   };
-  virtual Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease) = 0;
+  virtual Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease,
+                                        uint32_t most_granules) = 0;
 };
 
 }  // namespace moetier

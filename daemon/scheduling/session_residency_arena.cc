@@ -39,7 +39,8 @@ Result<ResidencyCalls::SharedArena> SessionResidency::OpenArena(ModelId id, Pool
   return shared;
 }
 
-Result<ResidencyCalls::LeasedMemory> SessionResidency::OpenSlot(SessionId session, LeaseId lease) {
+Result<ResidencyCalls::LeasedMemory> SessionResidency::OpenSlot(SessionId session, LeaseId lease,
+                                                                uint32_t most_granules) {
   Result<LeasedMemory> opened =
       Error{ErrorCode::kNotFound, Reason::kUnspecified,
             fmt::format("session {} has no lease {} on a device's slot", Raw(session), Raw(lease))};
@@ -51,7 +52,7 @@ Result<ResidencyCalls::LeasedMemory> SessionResidency::OpenSlot(SessionId sessio
     const LayerGeometry& layer = *model.geometry->Find(place->key.layer);
     const ResidencyLedger& ledger = model.vram->ledger(layer.size_class);
     Result<ExportedSlot> slot =
-        model.vram->memory().Export(layer.size_class, *ledger.SlotOf(place->key));
+        model.vram->memory().Export(layer.size_class, *ledger.SlotOf(place->key), most_granules);
     if (slot) {
       opened = LeasedMemory{.slot = *std::move(slot), .bytes = layer.record.bytes};
     } else {
