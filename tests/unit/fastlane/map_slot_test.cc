@@ -106,6 +106,10 @@ TEST_CASE("MapSlot: arguments that break the header's rules are said at once", "
 }
 
 TEST_CASE("MapSlot: the client takes nothing that does not lie in what came", "[fastlane]") {
+  struct Came {
+    moetier_status status;
+    std::string text;
+  };
   const auto open_from = [](const std::function<void(moetier_wire_device_slot&)>& lie,
                             size_t files_sent = 2) {
     moetier_wire_device_slot answer{};
@@ -124,13 +128,16 @@ TEST_CASE("MapSlot: the client takes nothing that does not lie in what came", "[
     });
     const moetier_map map = MapFixture::MapAt(daemon.path());
     moetier_device_slot slot{};
-    const moetier_status status = moetier_open_slot(&map, 1, 10'000'000, &slot, nullptr);
+    moetier_error error{};
+    const moetier_status status = moetier_open_slot(&map, 1, 10'000'000, &slot, &error);
+    CHECK((slot.granules > 0) == (status == MOETIER_OK));
     moetier_close_slot(&slot);
-    return status;
+    return Came{status, error.text};
   };
   const auto truth = [](moetier_wire_device_slot&) {};
-  CHECK(open_from(truth) == MOETIER_OK);
-  for (const size_t files : {0u, 1u, 3u}) CHECK(open_from(truth, files) == MOETIER_UNREACHABLE);
+  CHECK(open_from(truth).status == MOETIER_OK);
+  for (const size_t files : {0u, 1u, 3u})
+    CHECK(open_from(truth, files).status == MOETIER_UNREACHABLE);
   using Slot = moetier_wire_device_slot;
   const std::vector<std::function<void(Slot&)>> lies = {
       [](Slot& slot) { slot.bytes = 4098; },
@@ -145,7 +152,14 @@ TEST_CASE("MapSlot: the client takes nothing that does not lie in what came", "[
       [](Slot& slot) { std::memset(slot.device, 'x', sizeof slot.device); },
       [](Slot& slot) { slot.head.kind = MOETIER_WIRE_ARENA; },
   };
-  for (const auto& lie : lies) CHECK(open_from(lie) == MOETIER_UNREACHABLE);
+  for (const auto& lie : lies) CHECK(open_from(lie).status == MOETIER_UNREACHABLE);
+  for (const uint32_t memory : {0u, 3u, UINT32_MAX}) {
+    const auto opened = open_from([memory](Slot& slot) { slot.memory = memory; });
+    CHECK(opened.status == MOETIER_UNREACHABLE);
+    CHECK_THAT(opened.text, Catch::Contains(fmt::format("of kind {}, which this client does not "
+                                                        "know; update it",
+                                                        memory)));
+  }
 }
 
 }  // namespace moetier::testing
