@@ -126,6 +126,7 @@ void FastLaneServer::ConcludeMap(uint64_t number, const ModelInfo& model, PoolId
 Status FastLaneServer::TakeMapSlot(uint64_t number, Connection& connection,
                                    const MapSlotRequest& request) {
   connection.name = fmt::format("session {}", request.session);
+  connection.maps_slot = true;
   RETURN_IF_ERROR(CheckDraining());
   RETURN_IF_ERROR(CheckTrusted(connection.socket.get()));  // first: it tells nothing of sessions
   if (!options_.find_session) {
@@ -175,6 +176,7 @@ void FastLaneServer::ConcludeMapSlot(uint64_t number, const ModelInfo& model, Le
   for (const UniqueFd& granule : slot.memory.granules) files.push_back(granule.get());
   const int socket = found->second.socket.get();
   if (SendOnLane(socket, std::as_bytes(std::span(&answer, 1)), files)) {
+    counters_.CountExportedSlot();
     log_.info("{} (process {}) has been given the slot of its lease {} on {} to map",
               found->second.name, PeerProcess(socket), Raw(lease), slot.device);
   } else {
@@ -296,9 +298,13 @@ bool FastLaneServer::SendGrant(const Connection& connection, int doorbell) const
 }
 
 void FastLaneServer::Refuse(uint64_t number, const Error& error) {
-  counters_.CountRefusal(error.reason);
   const auto found = connections_.find(number);
-  if (found == connections_.end()) return;
+  if (found == connections_.end()) return counters_.CountRefusal(error.reason);
+  if (found->second.maps_slot) {
+    counters_.CountRefusedExport(error.reason);
+  } else {
+    counters_.CountRefusal(error.reason);
+  }
   log_.info("fast lane: refused {}: {}", found->second.name, error.message);
   const moetier_wire_refuse refuse = MakeRefuse(error);
   (void)SendOnLane(found->second.socket.get(), std::as_bytes(std::span(&refuse, 1)), {});

@@ -68,8 +68,8 @@ class ResidencyDesk {
     const DeviceArena* memory = nullptr;  // that has the slot
     uint64_t bytes = 0;                   // of the record
   };
-  // kNotFound when the session has no such lease there; kUnavailable when the device is lost or the
-  // daemon stops.
+  // kNotFound, kUnknownLease when the session has no such lease there; kUnavailable when the device
+  // is lost or the daemon stops.
   Result<HeldSlot> BeginExport(SessionId session, LeaseId lease);
   // The same errors when the lease has ended meanwhile: what was exported is not to be had.
   Status EndExport(const HeldSlot& held);

@@ -13,7 +13,7 @@ Result<ResidencyDesk::HeldSlot> ResidencyDesk::BeginExport(SessionId session, Le
   const std::optional<Place> place = book_.LeasedPlace(session, lease);
   if (!place || place->pool != kDevicePool) {
     return Error{
-        ErrorCode::kNotFound, Reason::kUnspecified,
+        ErrorCode::kNotFound, Reason::kUnknownLease,
         fmt::format("session {} has no lease {} on a device's slot", Raw(session), Raw(lease))};
   }
   const SlotLease held = Hold(open.model, *place);
@@ -35,7 +35,7 @@ Status ResidencyDesk::EndExport(const HeldSlot& held) {
   RETURN_IF_ERROR(Find(held.session));
   if (executor_.device_lost_) return *executor_.device_lost_;
   if (book_.LeasedPlace(held.session, held.lease)) return Ok{};
-  return Error{ErrorCode::kNotFound, Reason::kUnspecified,
+  return Error{ErrorCode::kNotFound, Reason::kUnknownLease,
                fmt::format("the lease {} of session {} ended while its slot was exported",
                            Raw(held.lease), Raw(held.session))};
 }

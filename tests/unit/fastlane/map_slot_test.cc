@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,9 @@ TEST_CASE("MapSlot: a trusted client reads the record that it has leased on the 
     CHECK(opened.slot.bytes == lease.bytes);
     CHECK(opened.Record() == record);
   }
+  const ReplyCounters::Totals totals = daemon.fixture.lane.counters.totals();
+  CHECK(totals.exported_slots == 6);
+  CHECK(totals.refused_exports.empty());
 }
 
 TEST_CASE("MapSlot: a budget that shrinks leaves the leased slot what it is", "[fastlane]") {
@@ -67,7 +71,10 @@ TEST_CASE("MapSlot: who is not trusted is told which key names it, and nothing o
   CHECK(opened.error.code == 7);  // PERMISSION_DENIED
   CHECK_THAT(opened.error.text, Catch::Contains(fmt::format("the user {} ", getuid())) &&
                                     Catch::Contains("fastlane.trusted_users"));
-  CHECK(daemon.fixture.lane.counters.totals().faults.at(Reason::kBadConfig) == 1);
+  const ReplyCounters::Totals totals = daemon.fixture.lane.counters.totals();
+  CHECK(totals.faults.at(Reason::kBadConfig) == 1);
+  CHECK(totals.refused_exports.at(Reason::kBadConfig) == 1);
+  CHECK(totals.exported_slots == 0);
   const SlotDaemon nobody(std::vector<uint32_t>{});
   CHECK(OpenedSlot(nobody, LeaseId{1}).error.code == 7);
 }
@@ -81,9 +88,13 @@ TEST_CASE("MapSlot: what is no lease of the session on a device is not found", "
     const OpenedSlot opened(daemon, lease);
     CHECK(opened.status == MOETIER_REFUSED);
     CHECK(opened.error.code == 5);  // NOT_FOUND
+    CHECK(opened.reason() == Reason::kUnknownLease);
   }
   const OpenedSlot stranger(daemon, ended.lease, [](moetier_map& map) { map.session = 1; });
   CHECK(stranger.reason() == Reason::kUnknownSession);
+  const ReplyCounters::Totals totals = daemon.fixture.lane.counters.totals();
+  CHECK(totals.refused_exports ==
+        std::map<Reason, uint64_t>{{Reason::kUnknownSession, 1}, {Reason::kUnknownLease, 4}});
 }
 
 TEST_CASE("MapSlot: a device that gives no memory away says so", "[fastlane]") {

@@ -83,7 +83,7 @@ TEST_CASE(
 
   const auto opened = exporting.End();
   CHECK(opened->status == MOETIER_REFUSED);
-  CHECK(opened->error.code == 5);  // NOT_FOUND
+  CHECK(opened->reason() == Reason::kUnknownLease);
   CHECK_THAT(opened->error.text, Catch::Contains("ended while its slot was exported"));
   CHECK(daemon.leased() == 0);
 }
