@@ -36,6 +36,8 @@ std::string_view ReasonName(Reason reason) {
       return "BAD_LANE";
     case Reason::kBadPool:
       return "BAD_POOL";
+    case Reason::kUnknownLease:
+      return "UNKNOWN_LEASE";
     case Reason::kNoKernel:
       return "NO_KERNEL";
     case Reason::kDraining:

@@ -41,7 +41,8 @@ enum class Reason : uint16_t {
   kNoOpen = 12,    // the stream's first message was not Open
   kTooLarge = 13,  // above a limit of the grant
   kBadLane = 14,
-  kBadPool = 15,  // no such pool, or one of the wrong kind
+  kBadPool = 15,       // no such pool, or one of the wrong kind
+  kUnknownLease = 16,  // not the session's, or ended
   // State.
   kNoKernel = 20,  // the model's type has no kernel: it can be held, not computed
   kDraining = 21,

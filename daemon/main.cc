@@ -270,7 +270,8 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   log.info("stopping: answering what was accepted");
   NotifyStopping();
   const StopLimit limit(kStopLimit, [&log] {
-    EndWithout("a client that does not read keeps a connection open", log);
+    EndWithout("a client that does not read, or a driver that does not return, holds the stop up",
+               log);
   });
   const TimePoint stop_at = clock.Now() + kStopGrace;
   server->BeginDrain();

@@ -53,8 +53,8 @@ Status CheckCount(std::string_view call, int got, size_t asked) {
 
 }  // namespace
 
-ResidencySession::ResidencySession(const std::string& socket) {
-  const auto channel = grpc::CreateChannel("unix:" + socket, grpc::InsecureChannelCredentials());
+ResidencySession::ResidencySession(std::string socket) : socket_(std::move(socket)) {
+  const auto channel = grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials());
   experts_ = v1::Experts::NewStub(channel);
   residency_ = v1::Residency::NewStub(channel);
 }
@@ -62,7 +62,7 @@ ResidencySession::ResidencySession(const std::string& socket) {
 Result<std::unique_ptr<ResidencySession>> ResidencySession::Attach(const Options& options) {
   std::unique_ptr<ResidencySession> session(new ResidencySession(options.socket));
   RETURN_IF_ERROR(session->AwaitGrant(options));
-  RETURN_IF_ERROR(session->MapArena(options.socket));
+  RETURN_IF_ERROR(session->MapArena());
   return session;
 }
 
@@ -84,24 +84,35 @@ Status ResidencySession::AwaitGrant(const Options& options) {
     return Failed("attach to " + options.socket, status);
   }
   grant_ = std::move(*first.mutable_grant());
-  const auto ram = std::ranges::find_if(
-      grant_.pools(), [](const v1::Pool& pool) { return pool.kind() == v1::POOL_KIND_RAM; });
-  if (ram == grant_.pools().end() || grant_.limits().max_leased_bytes() == 0) {
+  if (grant_.limits().max_leased_bytes() == 0) {
     return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
                  fmt::format("moetierd {} grants no leases", grant_.daemon_version())};
   }
-  pool_ = ram->index();
+  ASSIGN_OR_RETURN(pool_, PoolOf(v1::POOL_KIND_RAM));
   return Ok{};
 }
 
-Status ResidencySession::MapArena(const std::string& socket) {
+Result<uint32_t> ResidencySession::PoolOf(v1::PoolKind kind) const {
+  const auto found = std::ranges::find(grant_.pools(), kind, &v1::Pool::kind);
+  if (found != grant_.pools().end()) return found->index();
+  return Error{ErrorCode::kUnimplemented, Reason::kBadPool,
+               fmt::format("moetierd {} has no pool of {}", grant_.daemon_version(),
+                           v1::PoolKind_Name(kind))};
+}
+
+moetier_map ResidencySession::Shown() const {
   moetier_map map{};
   map.size = sizeof map;
-  map.socket = socket.c_str();
+  map.socket = socket_.c_str();
   map.session = grant_.session();
   map.token = reinterpret_cast<const uint8_t*>(grant_.token().data());
   map.token_bytes = static_cast<uint32_t>(grant_.token().size());
   map.pool = pool_;
+  return map;
+}
+
+Status ResidencySession::MapArena() {
+  const moetier_map map = Shown();
   moetier_error error{};
   if (moetier_map_arena(&map, kMapTimeoutUs, &arena_, &error) == MOETIER_OK) return Ok{};
   return Error{ErrorCode::kFailedPrecondition, static_cast<Reason>(error.reason), error.text};
@@ -134,18 +145,33 @@ Result<v1::TransferReply> ResidencySession::Fill(uint32_t layer,
   return reply;
 }
 
+Result<v1::TransferReply> ResidencySession::Push(uint32_t layer,
+                                                 std::span<const uint32_t> experts) {
+  ASSIGN_OR_RETURN(const uint32_t device, PoolOf(v1::POOL_KIND_VRAM));
+  v1::TransferRequest request;
+  Name(*request.mutable_session());
+  AddKeys(layer, experts, request);
+  request.set_pool(device);
+  ASSIGN_OR_RETURN(v1::TransferReply reply,
+                   Call("Push", *residency_, &v1::Residency::Stub::Push, request));
+  RETURN_IF_ERROR(CheckCount("Push", reply.transfers_size(), experts.size()));
+  return reply;
+}
+
 Result<v1::AcquireReply> ResidencySession::Acquire(uint32_t layer,
                                                    std::span<const uint32_t> experts,
-                                                   std::chrono::microseconds wait) {
+                                                   std::chrono::microseconds wait,
+                                                   v1::PoolKind where) {
+  ASSIGN_OR_RETURN(const uint32_t pool, PoolOf(where));
   v1::AcquireRequest request;
   Name(*request.mutable_session());
   AddKeys(layer, experts, request);
-  request.mutable_pool()->set_pool(pool_);
+  request.mutable_pool()->set_pool(pool);
   request.set_wait_us(static_cast<uint32_t>(wait.count()));
   Result<v1::AcquireReply> reply =
       Call("Acquire", *residency_, &v1::Residency::Stub::Acquire, request);
   if (!reply && reply.error().code == ErrorCode::kDeadlineExceeded) {
-    RETURN_IF_ERROR(ReleaseAll(layer, experts));
+    RETURN_IF_ERROR(ReleaseAll(layer, experts, where));
   }
   if (!reply) return reply;
   RETURN_IF_ERROR(CheckCount("Acquire", reply->slots_size(), experts.size()));
@@ -164,11 +190,13 @@ Status ResidencySession::Release(const std::vector<uint64_t>& leases) {
                fmt::format("Release: {} of {} leases were ours", reply.released(), leases.size())};
 }
 
-Result<uint32_t> ResidencySession::ReleaseAll(uint32_t layer, std::span<const uint32_t> experts) {
+Result<uint32_t> ResidencySession::ReleaseAll(uint32_t layer, std::span<const uint32_t> experts,
+                                              v1::PoolKind where) {
+  ASSIGN_OR_RETURN(const uint32_t pool, PoolOf(where));
   v1::ReleaseRequest request;
   Name(*request.mutable_session());
   AddKeys(layer, experts, request);
-  request.mutable_pool()->set_pool(pool_);
+  request.mutable_pool()->set_pool(pool);
   ASSIGN_OR_RETURN(const v1::ReleaseReply reply,
                    Call("Release", *residency_, &v1::Residency::Stub::Release, request));
   return reply.released();

@@ -43,28 +43,38 @@ class ResidencySession {
   Result<v1::RouteReply> Route(uint32_t layer, std::span<const uint32_t> experts);
   // Has experts read into RAM; does not wait. One outcome each, in order.
   Result<v1::TransferReply> Fill(uint32_t layer, std::span<const uint32_t> experts);
-  // Leases slots of RAM, waiting for what is being read. One outcome each, in order. Where the call
-  // ends without its reply, all leases on the experts are given back: nothing else may hold one.
+  // Has them copied to the device, likewise. kUnimplemented where the daemon has none.
+  Result<v1::TransferReply> Push(uint32_t layer, std::span<const uint32_t> experts);
+  // Leases slots of RAM or of the device, waiting for what is on its way there. One outcome each,
+  // in order. Where the call ends without its reply, all leases on the experts in that pool are
+  // given back: nothing else may hold one.
   Result<v1::AcquireReply> Acquire(uint32_t layer, std::span<const uint32_t> experts,
-                                   std::chrono::microseconds wait);
+                                   std::chrono::microseconds wait,
+                                   v1::PoolKind where = v1::POOL_KIND_RAM);
   Status Release(const std::vector<uint64_t>& leases);
-  // All leases of the session on these experts, for whose numbers there was no reply. Gives how
-  // many.
-  Result<uint32_t> ReleaseAll(uint32_t layer, std::span<const uint32_t> experts);
+  // All leases of the session on these experts in the pool, for whose numbers there was no reply.
+  // Gives how many.
+  Result<uint32_t> ReleaseAll(uint32_t layer, std::span<const uint32_t> experts,
+                              v1::PoolKind where = v1::POOL_KIND_RAM);
   // The daemon's own computation of one row.
   Result<std::vector<float>> Compute(uint32_t layer, std::span<const float> hidden,
                                      std::span<const uint32_t> experts,
                                      std::span<const float> weights);
 
-  // A leased record, where the daemon has it. kInternal when it does not lie in the arena.
+  // What shows the session to map its memory (moetier/fastlane.h); good as long as the session.
+  [[nodiscard]] moetier_map Shown() const;
+
+  // A record leased in RAM, where the daemon has it. kInternal when it does not lie in the arena.
   [[nodiscard]] Result<std::span<const std::byte>> Record(const v1::SlotLease& lease) const;
 
  private:
-  explicit ResidencySession(const std::string& socket);
+  explicit ResidencySession(std::string socket);
   Status AwaitGrant(const Options& options);
-  Status MapArena(const std::string& socket);
+  Status MapArena();
+  [[nodiscard]] Result<uint32_t> PoolOf(v1::PoolKind kind) const;
   void Name(v1::SessionRef& session) const;
 
+  const std::string socket_;
   std::unique_ptr<v1::Experts::Stub> experts_;
   std::unique_ptr<v1::Residency::Stub> residency_;
   grpc::ClientContext attached_;

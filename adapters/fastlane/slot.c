@@ -34,6 +34,12 @@ static moetier_status open_slot(lane_dial* dial, const moetier_map* map, uint64_
   if (status != MOETIER_OK) return status;
   const moetier_wire_device_slot* slot = &dial->answer.slot;
   if (!slot_fits(slot, dial->received)) return dial_protocol_error(dial);
+  if (slot->memory != MOETIER_WIRE_MEMORY_CUDA && slot->memory != MOETIER_WIRE_MEMORY_HOST) {
+    return lane_fail(dial->error, MOETIER_UNREACHABLE, 0, 0,
+                     "%s: the slot's memory is of kind %u, which this client does not know; update "
+                     "it to the daemon's version",
+                     dial->address.sun_path, slot->memory);
+  }
   out->memory = (moetier_device_memory)slot->memory;
   out->granule = slot->granule;
   out->offset = slot->offset;

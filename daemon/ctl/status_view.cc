@@ -70,6 +70,17 @@ std::string InBrackets(const std::string& text) {
   return text.empty() ? "" : fmt::format(" ({})", text);
 }
 
+// "INTRO BAD_ROWS 3, QUOTA 1"; empty where there are none.
+std::string Reasons(std::string_view intro,
+                    const google::protobuf::RepeatedPtrField<v1::ReasonCount>& counts) {
+  std::string text;
+  for (const v1::ReasonCount& entry : counts) {
+    text += fmt::format("{}{} {}", text.empty() ? intro : ", ", ReasonText(entry.reason()),
+                        entry.count());
+  }
+  return text;
+}
+
 std::string Header(const v1::StatusReply& now, const Rates& rates) {
   const v1::StatusReply* const before = rates.before();
   const auto rate = [&](uint64_t value, uint64_t earlier) {
@@ -83,12 +94,15 @@ std::string Header(const v1::StatusReply& now, const Rates& rates) {
       fmt::format("calls {}{}  rows {}{}  queued {} of {}", now.requests(),
                   rate(now.requests(), before ? before->requests() : 0), now.rows(),
                   rate(now.rows(), before ? before->rows() : 0), now.queued(), now.queue_limit());
-  std::string_view before_fault = "  refused or failed: ";
-  for (const v1::ReasonCount& fault : now.faults()) {
-    text += fmt::format("{}{} {}", before_fault, ReasonText(fault.reason()), fault.count());
-    before_fault = ", ";
-  }
-  return text + "\n";
+  return text + Reasons("  refused or failed: ", now.faults()) + "\n";
+}
+
+// Nothing where no client has asked to map a slot.
+std::string Exports(const v1::StatusReply& now) {
+  const v1::ExportStatus& exports = now.exports();
+  if (exports.exported() == 0 && exports.refused().empty()) return "";
+  return fmt::format("{} slots given to clients that map them{}\n", exports.exported(),
+                     Reasons("; refused: ", exports.refused()));
 }
 
 const v1::SizeClassStatus* FindClass(const v1::StatusReply* status, uint32_t pool,
@@ -344,9 +358,9 @@ std::string Troubles(const v1::StatusReply& now) {
 
 std::string RenderStatus(const v1::StatusReply& now, const StatusInterval& interval) {
   const Rates rates(now, interval);
-  return Header(now, rates) + "\n" + Pools(now, rates) + Lanes(now, rates) + Planning(now) +
-         Times(now) + Reader(now, rates) + Prefetch(now) + Preheat(now) + Sessions(now, rates) +
-         Troubles(now);
+  return Header(now, rates) + "\n" + Pools(now, rates) + Exports(now) + Lanes(now, rates) +
+         Planning(now) + Times(now) + Reader(now, rates) + Prefetch(now) + Preheat(now) +
+         Sessions(now, rates) + Troubles(now);
 }
 
 }  // namespace moetier

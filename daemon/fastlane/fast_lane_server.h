@@ -80,6 +80,7 @@ class FastLaneServer {
     Stage stage = Stage::kHello;
     TimePoint since{};
     std::string name = "a client";  // for the log
+    bool maps_slot = false;         // by MAP_SLOT, for the counters
     Hello hello;
     FileResolver::Wanted wanted;     // while resolving
     std::shared_ptr<LaneRing> ring;  // once granted

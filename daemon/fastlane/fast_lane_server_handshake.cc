@@ -126,6 +126,7 @@ void FastLaneServer::ConcludeMap(uint64_t number, const ModelInfo& model, PoolId
 Status FastLaneServer::TakeMapSlot(uint64_t number, Connection& connection,
                                    const MapSlotRequest& request) {
   connection.name = fmt::format("session {}", request.session);
+  connection.maps_slot = true;
   RETURN_IF_ERROR(CheckDraining());
   RETURN_IF_ERROR(CheckTrusted(connection.socket.get()));  // first: it tells nothing of sessions
   if (!options_.find_session) {
@@ -138,7 +139,7 @@ Status FastLaneServer::TakeMapSlot(uint64_t number, Connection& connection,
   return MapLater([this, number, session = SessionId{request.session}, lease,
                    model = std::move(model)] {
     auto memory = std::make_shared<const Result<ResidencyCalls::LeasedMemory>>(
-        core_.residency().OpenSlot(session, lease));
+        core_.residency().OpenSlot(session, lease, MOETIER_WIRE_MAX_FILES));
     Post([this, number, lease, model, memory] { ConcludeMapSlot(number, model, lease, *memory); });
   });
 }
@@ -160,12 +161,6 @@ void FastLaneServer::ConcludeMapSlot(uint64_t number, const ModelInfo& model, Le
   if (found == connections_.end()) return;  // the client has gone meanwhile
   if (!memory) return Refuse(number, memory.error());
   const ExportedSlot& slot = memory->slot;
-  if (slot.granules.size() > MOETIER_WIRE_MAX_FILES) {
-    return Refuse(number, {ErrorCode::kUnimplemented, Reason::kTooLarge,
-                           fmt::format("MAP_SLOT: the slot lies in {} granules, at most {} can be "
-                                       "passed",
-                                       slot.granules.size(), MOETIER_WIRE_MAX_FILES)});
-  }
   moetier_wire_device_slot answer{};
   answer.head = MakeHead(MOETIER_WIRE_SLOT, sizeof answer);
   answer.fingerprint = model.fingerprint;
@@ -173,14 +168,15 @@ void FastLaneServer::ConcludeMapSlot(uint64_t number, const ModelInfo& model, Le
   answer.granule = slot.granule.count();
   answer.offset = slot.offset.count();
   answer.bytes = memory->bytes;
-  answer.memory =
-      slot.kind == ExportedSlot::Kind::kCuda ? MOETIER_WIRE_MEMORY_CUDA : MOETIER_WIRE_MEMORY_HOST;
-  answer.file_count = static_cast<uint32_t>(slot.granules.size());
+  answer.memory = slot.memory.kind == ExportedMemory::Kind::kCuda ? MOETIER_WIRE_MEMORY_CUDA
+                                                                  : MOETIER_WIRE_MEMORY_HOST;
+  answer.file_count = static_cast<uint32_t>(slot.memory.granules.size());
   PutText(answer.device, slot.device);
   std::vector<int> files;
-  for (const UniqueFd& granule : slot.granules) files.push_back(granule.get());
+  for (const UniqueFd& granule : slot.memory.granules) files.push_back(granule.get());
   const int socket = found->second.socket.get();
   if (SendOnLane(socket, std::as_bytes(std::span(&answer, 1)), files)) {
+    counters_.CountExportedSlot();
     log_.info("{} (process {}) has been given the slot of its lease {} on {} to map",
               found->second.name, PeerProcess(socket), Raw(lease), slot.device);
   } else {
@@ -302,9 +298,13 @@ bool FastLaneServer::SendGrant(const Connection& connection, int doorbell) const
 }
 
 void FastLaneServer::Refuse(uint64_t number, const Error& error) {
-  counters_.CountRefusal(error.reason);
   const auto found = connections_.find(number);
-  if (found == connections_.end()) return;
+  if (found == connections_.end()) return counters_.CountRefusal(error.reason);
+  if (found->second.maps_slot) {
+    counters_.CountRefusedExport(error.reason);
+  } else {
+    counters_.CountRefusal(error.reason);
+  }
   log_.info("fast lane: refused {}: {}", found->second.name, error.message);
   const moetier_wire_refuse refuse = MakeRefuse(error);
   (void)SendOnLane(found->second.socket.get(), std::as_bytes(std::span(&refuse, 1)), {});

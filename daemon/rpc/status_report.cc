@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <map>
 
 #include "daemon/rpc/model_messages.h"
 #include "daemon/transport/wire_text.h"
@@ -119,14 +120,21 @@ void FillNotes(const StatusSnapshot& core, v1::StatusReply& reply) {
   for (const std::string& warning : core.warnings) reply.add_warnings(WireText(warning));
 }
 
-void FillTotals(const ReplyCounters::Totals& totals, v1::StatusReply& reply) {
-  reply.set_requests(totals.all.requests);
-  reply.set_rows(totals.all.rows);
-  for (const auto& [reason, count] : totals.faults) {
-    v1::ReasonCount& entry = *reply.add_faults();
+void FillReasons(const std::map<Reason, uint64_t>& counts,
+                 google::protobuf::RepeatedPtrField<v1::ReasonCount>& message) {
+  for (const auto& [reason, count] : counts) {
+    v1::ReasonCount& entry = *message.Add();
     entry.set_reason(ToProto(reason));
     entry.set_count(count);
   }
+}
+
+void FillTotals(const ReplyCounters::Totals& totals, v1::StatusReply& reply) {
+  reply.set_requests(totals.all.requests);
+  reply.set_rows(totals.all.rows);
+  FillReasons(totals.faults, *reply.mutable_faults());
+  reply.mutable_exports()->set_exported(totals.exported_slots);
+  FillReasons(totals.refused_exports, *reply.mutable_exports()->mutable_refused());
 }
 
 void FillPrefetch(const PrefetchSnapshot& prefetch, v1::PrefetchStatus& message) {

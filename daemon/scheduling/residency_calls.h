@@ -209,14 +209,16 @@ class ResidencyCalls {
 
   // The memory of a slot on a device that the session has leased, for a peer that is trusted with
   // it. Its bytes stay what they are until the lease ends; a later lease is of other memory. What
-  // the peer has mapped is its own, and stays until it unmaps it, but no promise after that.
-  // kNotFound for a lease that is not the session's, or is of RAM; whatever the device refuses
-  // with.
+  // the peer has mapped is its own, and stays until it unmaps it, but no promise after that. Takes
+  // as long as the device's driver does, and holds up nobody but its caller.
+  // kNotFound, kUnknownLease for a lease that is not the session's, or is of RAM; whatever the
+  // device refuses with, kTooLarge when the slot lies in more than `most_granules`.
   struct LeasedMemory {
     ExportedSlot slot;
     uint64_t bytes = 0;  // of the record
   };
-  virtual Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease) = 0;
+  virtual Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease,
+                                        uint32_t most_granules) = 0;
 };
 
 }  // namespace moetier

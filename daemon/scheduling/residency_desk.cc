@@ -257,7 +257,7 @@ void ResidencyDesk::EndSession(SessionId session) {
 
 Status ResidencyDesk::CheckUnleased(const LoadedModel& model) const {
   const ResidencyBook::Leased leased = book_.LeasedOf(model.id);
-  if (leased.leases == 0) return Ok{};
+  if (leased.leases == 0) return CheckUnexported(model);
   return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
                fmt::format("model `{}` is not unloaded: {} sessions hold {} leases on its slots, "
                            "which last until they are released; end these clients first",

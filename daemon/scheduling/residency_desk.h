@@ -57,6 +57,23 @@ class ResidencyDesk {
   void Route(SessionId session, LayerIndex layer, uint32_t rows,
              const std::vector<ExpertIndex>& experts, const Done<std::vector<RoutedExpert>>& done);
 
+  // A slot on a device that stays what it is until EndExport, whatever becomes of the lease: its
+  // memory is exported meanwhile, on another thread. Its model is not unloaded.
+  struct HeldSlot {
+    SessionId session{};
+    LeaseId lease{};
+    Place place;
+    SizeClass size_class{};
+    SlotIndex slot{};
+    const DeviceArena* memory = nullptr;  // that has the slot
+    uint64_t bytes = 0;                   // of the record
+  };
+  // kNotFound, kUnknownLease when the session has no such lease there; kUnavailable when the device
+  // is lost or the daemon stops.
+  Result<HeldSlot> BeginExport(SessionId session, LeaseId lease);
+  // The same errors when the lease has ended meanwhile: what was exported is not to be had.
+  Status EndExport(const HeldSlot& held);
+
   // Within a step of a ledger.
   void OnReadWave(WaveId wave, std::optional<Error> failed) {
     read_.push_back({wave, std::move(failed)});
@@ -64,10 +81,6 @@ class ResidencyDesk {
   enum class Copied : uint8_t { kWell, kFailed };
   void OnCopyWave(WaveId wave, Copied copied) { copied_.emplace_back(wave, copied); }
   void NoteVictim(PoolId pool, const KeyEvicted& evicted);
-  // What the session has leased by it, if it has.
-  [[nodiscard]] std::optional<Place> LeasedPlace(SessionId session, LeaseId lease) const {
-    return book_.LeasedPlace(session, lease);
-  }
 
   // As a turn of the executor's loop begins: sessions hear of what has left its slot before any
   // message is taken, so before other bytes have landed there and may be leased.
@@ -80,7 +93,7 @@ class ResidencyDesk {
     return book_.EarliestDeadline();
   }
 
-  // kFailedPrecondition while sessions lease slots of the model.
+  // kFailedPrecondition while sessions lease slots of the model, or one is exported.
   [[nodiscard]] Status CheckUnleased(const LoadedModel& model) const;
   // Calls that wait and transfers end with the error: of a model, or all.
   void EndCalls(std::optional<ModelId> model, const Error& error);
@@ -153,6 +166,7 @@ class ResidencyDesk {
   [[nodiscard]] static Bytes ChargeOf(const LoadedModel& model, const ExpertKey& key);
   [[nodiscard]] const ResidencyLedger* LedgerOf(const LoadedModel& model, const Place& place) const;
   [[nodiscard]] SlotState StateOf(const LoadedModel& model, const Place& place) const;
+  [[nodiscard]] Status CheckUnexported(const LoadedModel& model) const;
   void Step(LoadedModel& model, const Place& place, const LedgerEvent& event);
 
   // Leases.
@@ -213,6 +227,7 @@ class ResidencyDesk {
   std::vector<std::pair<WaveId, Copied>> copied_;
   std::list<Fenced> fences_;
   std::map<ModelId, std::vector<Victim>> victims_;  // to be told
+  std::map<ModelId, uint32_t> exporting_;           // slots held by BeginExport; none is 0
 };
 
 }  // namespace moetier

@@ -1,6 +1,7 @@
 #ifndef MOETIER_DAEMON_SCHEDULING_SESSION_RESIDENCY_H_
 #define MOETIER_DAEMON_SCHEDULING_SESSION_RESIDENCY_H_
 
+#include <functional>
 #include <vector>
 
 #include "daemon/scheduling/residency_calls.h"
@@ -8,9 +9,11 @@
 namespace moetier {
 
 class LayerExecutor;
+class ResidencyDesk;
 
 // ResidencyCalls for transports: each call goes to the executor's desk by message, and is answered
-// with kDraining when the executor has stopped.
+// with kDraining when the executor has stopped. A slot is exported on the caller's thread: the desk
+// only holds it.
 // Threads:  any. Lifetime: the executor outlives it.
 class SessionResidency final : public ResidencyCalls {
  public:
@@ -28,9 +31,13 @@ class SessionResidency final : public ResidencyCalls {
   void Route(SessionId session, LayerIndex layer, uint32_t rows, std::vector<ExpertIndex> experts,
              Done<std::vector<RoutedExpert>> done) override;
   Result<SharedArena> OpenArena(ModelId model, PoolId pool) override;
-  Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease) override;
+  Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease, uint32_t most_granules) override;
 
  private:
+  // What the desk says, which is waited for.
+  template <typename T>
+  Result<T> AskDesk(const std::function<Result<T>(ResidencyDesk&)>& ask);
+
   LayerExecutor& executor_;
 };
 

@@ -1,5 +1,9 @@
 // SessionResidency's answers to who wants to map a model's slots.
 
+#include <future>
+#include <memory>
+#include <utility>
+
 #include "daemon/scheduling/layer_executor.h"
 #include "daemon/scheduling/session_residency.h"
 
@@ -39,26 +43,30 @@ Result<ResidencyCalls::SharedArena> SessionResidency::OpenArena(ModelId id, Pool
   return shared;
 }
 
-Result<ResidencyCalls::LeasedMemory> SessionResidency::OpenSlot(SessionId session, LeaseId lease) {
-  Result<LeasedMemory> opened =
-      Error{ErrorCode::kNotFound, Reason::kUnspecified,
-            fmt::format("session {} has no lease {} on a device's slot", Raw(session), Raw(lease))};
-  // On the executor's thread, where the lease cannot end meanwhile.
-  executor_.Inspect([&](const LayerExecutor::View& view) {
-    const std::optional<Place> place = view.desk.LeasedPlace(session, lease);
-    if (!place || place->pool != kDevicePool) return;
-    const LoadedModel& model = *view.models.at(place->key.model);
-    const LayerGeometry& layer = *model.geometry->Find(place->key.layer);
-    const ResidencyLedger& ledger = model.vram->ledger(layer.size_class);
-    Result<ExportedSlot> slot =
-        model.vram->memory().Export(layer.size_class, *ledger.SlotOf(place->key));
-    if (slot) {
-      opened = LeasedMemory{.slot = *std::move(slot), .bytes = layer.record.bytes};
-    } else {
-      opened = std::move(slot).error();
-    }
-  });
-  return opened;
+template <typename T>
+Result<T> SessionResidency::AskDesk(const std::function<Result<T>(ResidencyDesk&)>& ask) {
+  // Shared: the executor may still be in set_value when the answer is there.
+  auto answer = std::make_shared<std::promise<Result<T>>>();
+  std::future<Result<T>> answered = answer->get_future();
+  const bool sent =
+      executor_.AtDesk([answer, &ask](ResidencyDesk& desk) { answer->set_value(ask(desk)); });
+  if (!sent) {
+    return Error{ErrorCode::kUnavailable, Reason::kDraining, "the daemon is shutting down"};
+  }
+  return answered.get();
+}
+
+Result<ResidencyCalls::LeasedMemory> SessionResidency::OpenSlot(SessionId session, LeaseId lease,
+                                                                uint32_t most_granules) {
+  using HeldSlot = ResidencyDesk::HeldSlot;
+  ASSIGN_OR_RETURN(const HeldSlot held, AskDesk<HeldSlot>([&](ResidencyDesk& desk) {
+                     return desk.BeginExport(session, lease);
+                   }));
+  Result<ExportedSlot> slot = held.memory->Export(held.size_class, held.slot, most_granules);
+  const Status ended = AskDesk<Ok>([&](ResidencyDesk& desk) { return desk.EndExport(held); });
+  if (!slot) return std::move(slot).error();
+  if (!ended) return ended.error();
+  return LeasedMemory{.slot = *std::move(slot), .bytes = held.bytes};
 }
 
 }  // namespace moetier

@@ -24,6 +24,17 @@ void ReplyCounters::CountRefusal(Reason reason) {
   ++totals_.faults[reason];
 }
 
+void ReplyCounters::CountExportedSlot() {
+  const MutexLock lock(mu_);
+  ++totals_.exported_slots;
+}
+
+void ReplyCounters::CountRefusedExport(Reason reason) {
+  const MutexLock lock(mu_);
+  ++totals_.faults[reason];
+  ++totals_.refused_exports[reason];
+}
+
 ReplyCounters::Totals ReplyCounters::totals() const {
   const MutexLock lock(mu_);
   return totals_;

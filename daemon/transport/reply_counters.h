@@ -23,13 +23,18 @@ class ReplyCounters {
   struct Totals {
     ModelCounts all;
     std::map<ModelId, ModelCounts> models;
-    std::map<Reason, uint64_t> faults;  // those above 0
+    std::map<Reason, uint64_t> faults;           // those above 0
+    uint64_t exported_slots = 0;                 // whose memory was given to a client
+    std::map<Reason, uint64_t> refused_exports;  // likewise not given; of the faults
   };
 
   void CountResult(ModelId model, uint32_t rows);
   void CountFault(ModelId model, Reason reason);
   // Of a call that never reached a model: no session, bad token, unknown name.
   void CountRefusal(Reason reason);
+  void CountExportedSlot();
+  // A refusal of a slot's memory.
+  void CountRefusedExport(Reason reason);
 
   [[nodiscard]] Totals totals() const;
 

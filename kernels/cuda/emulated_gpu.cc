@@ -151,20 +151,20 @@ void EmulatedGpu::Unmap(std::byte* begin, size_t bytes) {
   taken_ -= bytes;
 }
 
-Result<ExportedGranules> EmulatedGpu::Export(std::byte* begin, size_t bytes) {
+Result<ExportedMemory> EmulatedGpu::Export(std::byte* begin, size_t bytes) {
   MutexLock lock(mu_);
   RETURN_IF_ERROR(CheckAlive());
   if (options_.sharing != Sharing::kExportable) {
     return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig,
                  "this GPU's memory was not made to be exported"};
   }
-  ExportedGranules exported{.kind = ExportedGranules::Kind::kHost, .files = {}};
+  ExportedMemory exported{.kind = ExportedMemory::Kind::kHost, .granules = {}};
   for (size_t at = 0; at < bytes; at += granule()) {
     const auto found = mapped_.find(begin + at);
     if (found == mapped_.end()) return Refused("a granule without memory cannot be exported");
     UniqueFd file(fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0));
     if (!file) return ErrnoError(errno, "export a granule");
-    exported.files.push_back(std::move(file));
+    exported.granules.push_back(std::move(file));
   }
   return exported;
 }

@@ -37,7 +37,7 @@ class EmulatedGpu : public Gpu {
   Status Map(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   void Unmap(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   [[nodiscard]] size_t granule() const override { return options_.granule; }
-  Result<ExportedGranules> Export(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
+  Result<ExportedMemory> Export(std::byte* begin, size_t bytes) override EXCLUDES(mu_);
   Result<std::byte*> Allocate(size_t bytes) override EXCLUDES(mu_);
   Result<std::byte*> AllocateHost(size_t bytes) override EXCLUDES(mu_);
   void Free(std::byte* block) override EXCLUDES(mu_);

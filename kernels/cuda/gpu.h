@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/exported_memory.h"
 #include "base/result.h"
-#include "base/unique_fd.h"
 #include "kernels/cuda/expert_kernels.h"
 
 namespace moetier::kernels::cuda {
@@ -33,14 +33,6 @@ enum class HostWait : uint8_t { kSpin, kSleep };
 // Whether other processes may be given a GPU's mapped memory.
 enum class Sharing : uint8_t { kNone, kExportable };
 
-// Granules of a GPU's memory, a descriptor each. Who has one can map that memory, to write too, and
-// it stays allocated until all have let it go.
-struct ExportedGranules {
-  enum class Kind : uint8_t { kDriver, kHost };  // of CUDA's driver; memfds of an emulated GPU
-  Kind kind = Kind::kDriver;
-  std::vector<UniqueFd> files;
-};
-
 // What this project needs of CUDA's runtime, for one GPU: memory, streams, copies, events. Kernels
 // are put into its streams by the launches of expert_kernels.h, on a thread that has called a
 // method of this GPU last. A program links one implementation: CUDA's runtime (nvcc/), or the
@@ -62,8 +54,9 @@ class Gpu {
   virtual void Unmap(std::byte* begin, size_t bytes) = 0;
   [[nodiscard]] virtual size_t granule() const = 0;  // bytes
   // Of whole granules that have memory. kFailedPrecondition, kBadConfig when it was not opened as
-  // kExportable; kUnimplemented, kNotYet when its driver cannot.
-  virtual Result<ExportedGranules> Export(std::byte* begin, size_t bytes) = 0;
+  // kExportable; kUnimplemented, kNotYet when its driver cannot. Takes as long as the driver does,
+  // a call a granule.
+  virtual Result<ExportedMemory> Export(std::byte* begin, size_t bytes) = 0;
 
   // A block of the GPU's memory, or of the host's that both use, until Free. 256-byte aligned.
   virtual Result<std::byte*> Allocate(size_t bytes) = 0;

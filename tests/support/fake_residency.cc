@@ -185,7 +185,8 @@ Result<ResidencyCalls::SharedArena> FakeResidency::OpenArena(ModelId /*model*/, 
 }
 
 Result<ResidencyCalls::LeasedMemory> FakeResidency::OpenSlot(SessionId /*session*/,
-                                                             LeaseId /*lease*/) {
+                                                             LeaseId /*lease*/,
+                                                             uint32_t /*most_granules*/) {
   return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig, "the fake has no device"};
 }
 

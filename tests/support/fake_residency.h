@@ -56,7 +56,7 @@ class FakeResidency final : public ResidencyCalls {
   void Route(SessionId session, LayerIndex layer, uint32_t rows, std::vector<ExpertIndex> experts,
              Done<std::vector<RoutedExpert>> done) override;
   Result<SharedArena> OpenArena(ModelId model, PoolId pool) override;
-  Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease) override;
+  Result<LeasedMemory> OpenSlot(SessionId session, LeaseId lease, uint32_t most_granules) override;
 
  private:
   struct Held {

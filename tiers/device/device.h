@@ -126,10 +126,12 @@ class DeviceArena : public SlotMemory {
   // with kNoRoom when the device's budget has too little left, with kMemoryLimit when the driver or
   // host refuses; kUnavailable when the device is lost. In each case nothing is taken.
   Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override = 0;
-  // The slot's memory, which it has. kFailedPrecondition, kUnimplemented, with the reason, when the
-  // device gives none away; kUnavailable when it is lost.
-  [[nodiscard]] virtual Result<ExportedSlot> Export(SizeClass /*size_class*/,
-                                                    SlotIndex /*slot*/) const {
+  // The slot's memory, which it has and keeps until this returns: as long as the device's driver
+  // takes. kUnimplemented, kTooLarge when it lies in more than `most_granules`, of which none is
+  // exported then; kFailedPrecondition, kUnimplemented, with the reason, when the device gives none
+  // away; kUnavailable when it is lost.
+  [[nodiscard]] virtual Result<ExportedSlot> Export(SizeClass /*size_class*/, SlotIndex /*slot*/,
+                                                    uint32_t /*most_granules*/) const {
     return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
                  "the memory of such a device cannot be mapped by others"};
   }

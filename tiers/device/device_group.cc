@@ -80,10 +80,11 @@ class DeviceGroup::GroupArena final : public DeviceArena {
     }
     return offset + (plan_.regions[Raw(size_class)].slot_bytes * Raw(slot)).count();
   }
-  [[nodiscard]] Result<ExportedSlot> Export(SizeClass size_class, SlotIndex slot) const override {
+  [[nodiscard]] Result<ExportedSlot> Export(SizeClass size_class, SlotIndex slot,
+                                            uint32_t most_granules) const override {
     RETURN_IF_ERROR(group_.Usable());
     const SlotHomes::Home& home = HomeOf(size_class, slot);
-    return parts_[home.device]->Export(size_class, home.slot);
+    return parts_[home.device]->Export(size_class, home.slot, most_granules);
   }
   void GiveBack(SizeClass size_class, SlotIndex slot) override {
     const SlotHomes::Home& home = HomeOf(size_class, slot);

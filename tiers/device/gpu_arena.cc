@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text_size.h"
 
 namespace moetier {
 
@@ -80,16 +81,20 @@ Status GpuArena::Take(SizeClass size_class, SlotIndex first, uint32_t count) {
   return Ok{};
 }
 
-Result<ExportedSlot> GpuArena::Export(SizeClass size_class, SlotIndex slot) const {
+Result<ExportedSlot> GpuArena::Export(SizeClass size_class, SlotIndex slot,
+                                      uint32_t most_granules) const {
   RETURN_IF_ERROR(budget_.CheckUsable(what_));
   const Region& region = regions_[Raw(size_class)];
   const SlotGranules::Run run = region.granules.Of(slot, 1);
-  ASSIGN_OR_RETURN(kernels::cuda::ExportedGranules exported,
+  if (run.count > most_granules) {
+    return Error{ErrorCode::kUnimplemented, Reason::kTooLarge,
+                 fmt::format("the slot lies in {} granules of {}, at most {} can be passed",
+                             run.count, FormatSize(Bytes(gpu_.granule())), most_granules)};
+  }
+  ASSIGN_OR_RETURN(ExportedMemory exported,
                    gpu_.Export(AddressOf(region, run), region.granules.Size(run).count()));
-  const bool of_driver = exported.kind == kernels::cuda::ExportedGranules::Kind::kDriver;
   const Bytes begin = region.slot_bytes * Raw(slot);
-  return ExportedSlot{.kind = of_driver ? ExportedSlot::Kind::kCuda : ExportedSlot::Kind::kHost,
-                      .granules = std::move(exported.files),
+  return ExportedSlot{.memory = std::move(exported),
                       .granule = Bytes(gpu_.granule()),
                       .offset = begin - Bytes(run.first * gpu_.granule()),
                       .device = gpu_.info().uuid};

@@ -31,7 +31,8 @@ class GpuArena final : public DeviceArena {
   [[nodiscard]] DeviceAddress Slot(SizeClass size_class, SlotIndex slot) const override;
   void GiveBack(SizeClass size_class, SlotIndex slot) override;
   Status Take(SizeClass size_class, SlotIndex first, uint32_t count) override;
-  [[nodiscard]] Result<ExportedSlot> Export(SizeClass size_class, SlotIndex slot) const override;
+  [[nodiscard]] Result<ExportedSlot> Export(SizeClass size_class, SlotIndex slot,
+                                            uint32_t most_granules) const override;
   [[nodiscard]] Bytes size() const override { return Bytes(size_.load(std::memory_order_relaxed)); }
 
  private:

@@ -180,7 +180,7 @@ typedef enum moetier_device_memory {
 } moetier_device_memory;
 
 typedef struct moetier_device_slot {
-  moetier_device_memory memory;
+  moetier_device_memory memory; /* no other kinds: this client refuses what it does not know */
   uint32_t granules; /* descriptors in `files`, each of `granule` bytes, side by side in memory */
   int files[64];     /* the caller's; closed by moetier_close_slot */
   uint64_t granule;

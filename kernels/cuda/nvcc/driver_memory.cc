@@ -116,7 +116,7 @@ Status DriverMemory::Map(std::byte* begin, size_t bytes) {
   return Refused("cuMemSetAccess", result);
 }
 
-Result<ExportedGranules> DriverMemory::Export(std::byte* begin, size_t bytes) {
+Result<ExportedMemory> DriverMemory::Export(std::byte* begin, size_t bytes) {
   if (sharing_ != Sharing::kExportable) {
     return Error{ErrorCode::kFailedPrecondition, Reason::kBadConfig,
                  "this GPU's memory was not made to be exported"};
@@ -125,10 +125,10 @@ Result<ExportedGranules> DriverMemory::Export(std::byte* begin, size_t bytes) {
     return Error{ErrorCode::kUnimplemented, Reason::kNotYet,
                  "this GPU's driver exports no memory as descriptors"};
   }
-  ExportedGranules exported;
+  ExportedMemory exported;
   for (size_t done = 0; done < bytes; done += granule_) {
     ASSIGN_OR_RETURN(UniqueFd file, ExportGranule(begin + done));
-    exported.files.push_back(std::move(file));
+    exported.granules.push_back(std::move(file));
   }
   return exported;
 }

@@ -26,7 +26,7 @@ class DriverMemory {
   void Unreserve(std::byte* begin, size_t bytes);
   Status Map(std::byte* begin, size_t bytes);
   void Unmap(std::byte* begin, size_t bytes);
-  Result<ExportedGranules> Export(std::byte* begin, size_t bytes);
+  Result<ExportedMemory> Export(std::byte* begin, size_t bytes);
 
  private:
   struct Functions {

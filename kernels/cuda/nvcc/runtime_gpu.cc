@@ -112,7 +112,7 @@ class RuntimeGpu final : public Gpu {
     if (UseHere()) memory_->Unmap(begin, bytes);
   }
 
-  Result<ExportedGranules> Export(std::byte* begin, size_t bytes) override {
+  Result<ExportedMemory> Export(std::byte* begin, size_t bytes) override {
     RETURN_IF_ERROR(UseHere());
     return memory_->Export(begin, bytes);
   }

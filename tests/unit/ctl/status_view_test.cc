@@ -158,6 +158,23 @@ TEST_CASE("RenderStatus: a device's pool says what moved, and whether planning p
   CHECK(RenderStatus(Sample()).find("planning") == std::string::npos);
 }
 
+TEST_CASE("RenderStatus: slots that clients asked to map are counted, and refusals by reason",
+          "[ctl]") {
+  v1::StatusReply status = Sample();
+  CHECK(RenderStatus(status).find("map them") == std::string::npos);
+  v1::ExportStatus& exports = *status.mutable_exports();
+  exports.set_exported(3);
+  Has(RenderStatus(status), "\n3 slots given to clients that map them\n");
+  v1::ReasonCount& untrusted = *exports.add_refused();
+  untrusted.set_reason(v1::REASON_BAD_CONFIG);
+  untrusted.set_count(2);
+  v1::ReasonCount& ended = *exports.add_refused();
+  ended.set_reason(v1::REASON_UNKNOWN_LEASE);
+  ended.set_count(1);
+  Has(RenderStatus(status),
+      "\n3 slots given to clients that map them; refused: BAD_CONFIG 2, UNKNOWN_LEASE 1\n");
+}
+
 TEST_CASE("RenderStatus: several devices of a pool have a line each", "[ctl]") {
   v1::StatusReply status = Sample();
   v1::PoolStatus& pool = *status.add_pools();

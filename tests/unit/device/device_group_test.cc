@@ -296,7 +296,7 @@ TEST_CASE("DeviceGroup: each device has its own budget's slots, and takes no mor
 
 TEST_CASE("DeviceGroup: a slot's memory is its own device's to give away", "[device]") {
   Cards cards({3, 1, 2});
-  const Result<ExportedSlot> slot = cards.arena->Export(SizeClass{0}, SlotIndex{4});
+  const Result<ExportedSlot> slot = cards.arena->Export(SizeClass{0}, SlotIndex{4}, 64);
   REQUIRE(!slot);
   CHECK(slot.error().reason == Reason::kNotYet);
 }

@@ -17,52 +17,27 @@
 #include "daemon/fastlane/handshake.h"
 #include "daemon/fastlane/lane_socket.h"
 #include "tests/support/lane_fixture.h"
+#include "tests/support/map_fixture.h"
 #include "tests/support/raw_lane.h"
 #include "tests/support/scripted_lane.h"
 
 namespace moetier::testing {
 namespace {
 
-constexpr uint64_t kSession = 77;
-const std::string kToken = "sixteen bytes --";
-
-// A daemon whose one gRPC session is kSession of "demo".
-struct MapFixture {
-  explicit MapFixture(ArenaMemory memory = ArenaMemory::kShared, bool device = false)
-      : fixture(Options(), CoreOptions(memory, device)) {}
-
-  FastLaneServer::Options Options() {
-    FastLaneServer::Options options = LaneFixture::DefaultOptions();
-    options.find_session = [this](uint64_t session, const std::string& token) -> Result<ModelInfo> {
-      if (session == kSession && token == kToken) return *fixture.core->FindModel("demo");
-      return Error{ErrorCode::kNotFound, Reason::kUnknownSession, "no such session"};
-    };
-    return options;
-  }
-  static ExpertCore::Options CoreOptions(ArenaMemory memory, bool device) {
-    ExpertCore::Options options;
-    options.arena.memory = memory;
-    if (device) options.emulated = {{.name = "emulated0", .budget = 1_MiB}};
-    return options;
-  }
-
-  LaneFixture fixture;
-};
-
-moetier_map GoodMap(const LaneFixture& fixture) {
-  moetier_map map{};
-  map.size = sizeof map;
-  map.socket = fixture.socket_path.c_str();
-  map.session = kSession;
-  map.token = reinterpret_cast<const uint8_t*>(kToken.data());
-  map.token_bytes = MOETIER_WIRE_TOKEN;
-  return map;
+MapFixture DaemonWith(ArenaMemory memory, bool device = false) {
+  ExpertCore::Options options;
+  options.arena.memory = memory;
+  if (device) options.emulated = {{.name = "emulated0", .budget = 1_MiB}};
+  return MapFixture(std::move(options));
 }
+MapFixture SharedDaemon() { return DaemonWith(ArenaMemory::kShared); }
 
 // What the C client makes of it; unmapped at the end.
 struct Mapped {
-  Mapped(const LaneFixture& fixture, const std::function<void(moetier_map&)>& change = {}) {
-    moetier_map map = GoodMap(fixture);
+  Mapped(const MapFixture& daemon, const std::function<void(moetier_map&)>& change = {})
+      : Mapped(daemon.lane, change) {}
+  Mapped(const LaneFixture& daemon, const std::function<void(moetier_map&)>& change = {}) {
+    moetier_map map = MapFixture::MapAt(daemon.socket_path);
     if (change) change(map);
     status = moetier_map_arena(&map, 10'000'000, &arena, &error);
     CHECK((arena.memory != nullptr) == (status == MOETIER_OK));
@@ -83,8 +58,8 @@ struct Mapped {
 moetier_wire_map WireMap() {
   moetier_wire_map map{};
   map.head = MakeHead(MOETIER_WIRE_MAP, sizeof map);
-  map.session = kSession;
-  std::memcpy(map.token, kToken.data(), sizeof map.token);
+  map.session = MapFixture::kSession;
+  std::memcpy(map.token, MapFixture::kToken, sizeof map.token);
   return map;
 }
 
@@ -97,17 +72,17 @@ size_t OpenFiles() {
 
 TEST_CASE("Map: a session reads its model's arena, and its calls give the same bits",
           "[fastlane]") {
-  const MapFixture map;
-  const LaneFixture& fixture = map.fixture;
-  const Mapped mapped(fixture);
+  const MapFixture map = SharedDaemon();
+  const LaneFixture& fixture = map.lane;
+  const Mapped mapped(map);
   REQUIRE(mapped.status == MOETIER_OK);
   CHECK(mapped.arena.bytes == fixture.core->Snapshot().pools.at(0).used.count());
   CHECK(mapped.arena.fingerprint == fixture.core->FindModel("demo")->fingerprint);
   CHECK(mapped.arena.pool == 0);
-  const MapFixture unmapped(ArenaMemory::kPrivate);
+  const MapFixture unmapped = DaemonWith(ArenaMemory::kPrivate);
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     LaneCall call(fixture, 3, seed);
-    CHECK(call.Expected(fixture) == call.Expected(unmapped.fixture));
+    CHECK(call.Expected(fixture) == call.Expected(unmapped.lane));
   }
   // What those calls read has landed in memory that we see.
   const auto zeros = std::ranges::count(mapped.bytes(), std::byte{0});
@@ -115,21 +90,21 @@ TEST_CASE("Map: a session reads its model's arena, and its calls give the same b
 }
 
 TEST_CASE("Map: it neither takes a lane's session nor leaves a descriptor behind", "[fastlane]") {
-  const MapFixture map;
-  { const Mapped first(map.fixture); }
+  const MapFixture map = SharedDaemon();
+  { const Mapped first(map); }
   const size_t before = OpenFiles();
   for (int i = 0; i < 50; ++i) {
-    const Mapped mapped(map.fixture);
+    const Mapped mapped(map);
     REQUIRE(mapped.status == MOETIER_OK);
   }
-  CHECK(map.fixture.WaitForSessions(0));
+  CHECK(map.lane.WaitForSessions(0));
   for (int i = 0; i < 500 && OpenFiles() > before; ++i) usleep(10'000);  // the daemon's ends
   CHECK(OpenFiles() <= before);
 }
 
 TEST_CASE("Map: private memory is refused with what to set", "[fastlane]") {
-  const MapFixture map(ArenaMemory::kPrivate);
-  const Mapped mapped(map.fixture);
+  const MapFixture map = DaemonWith(ArenaMemory::kPrivate);
+  const Mapped mapped(map);
   CHECK(mapped.status == MOETIER_REFUSED);
   CHECK(mapped.error.code == 9);  // FAILED_PRECONDITION
   CHECK(mapped.reason() == Reason::kBadConfig);
@@ -137,39 +112,38 @@ TEST_CASE("Map: private memory is refused with what to set", "[fastlane]") {
 }
 
 TEST_CASE("Map: who does not prove a session gets nothing", "[fastlane]") {
-  const MapFixture map;
-  std::string token = kToken;
+  const MapFixture map = SharedDaemon();
+  std::string token = MapFixture::kToken;
   token.back() ^= 1;
-  const Mapped wrong_token(map.fixture, [&](moetier_map& m) {
-    m.token = reinterpret_cast<const uint8_t*>(token.data());
-  });
+  const Mapped wrong_token(
+      map, [&](moetier_map& m) { m.token = reinterpret_cast<const uint8_t*>(token.data()); });
   CHECK(wrong_token.status == MOETIER_REFUSED);
   CHECK(wrong_token.reason() == Reason::kUnknownSession);
-  const Mapped wrong_number(map.fixture, [](moetier_map& m) { m.session = 1; });
+  const Mapped wrong_number(map, [](moetier_map& m) { m.session = 1; });
   CHECK(wrong_number.reason() == Reason::kUnknownSession);
-  CHECK(map.fixture.counters.totals().faults.at(Reason::kUnknownSession) == 2);
+  CHECK(map.lane.counters.totals().faults.at(Reason::kUnknownSession) == 2);
   const LaneFixture no_sessions;
   CHECK(Mapped(no_sessions).reason() == Reason::kNotYet);
 }
 
 TEST_CASE("Map: pools that are not there, or a device's, are told apart", "[fastlane]") {
-  const MapFixture map;
+  const MapFixture map = SharedDaemon();
   for (const uint32_t pool : {1u, 255u, 256u, UINT32_MAX}) {
-    const Mapped mapped(map.fixture, [&](moetier_map& m) { m.pool = pool; });
+    const Mapped mapped(map, [&](moetier_map& m) { m.pool = pool; });
     CHECK(mapped.status == MOETIER_REFUSED);
     CHECK(mapped.reason() == Reason::kBadPool);
   }
-  const MapFixture with_device(ArenaMemory::kShared, true);
-  const Mapped device(with_device.fixture, [](moetier_map& m) { m.pool = 1; });
+  const MapFixture with_device = DaemonWith(ArenaMemory::kShared, true);
+  const Mapped device(with_device, [](moetier_map& m) { m.pool = 1; });
   CHECK(device.reason() == Reason::kNotYet);
   CHECK_THAT(device.error.text, Catch::Contains("pool 0 can"));
-  CHECK(Mapped(with_device.fixture).status == MOETIER_OK);
+  CHECK(Mapped(with_device).status == MOETIER_OK);
 }
 
 TEST_CASE("Map: a MAP that is none is refused with what is wrong", "[fastlane]") {
-  const MapFixture map;
+  const MapFixture map = SharedDaemon();
   const auto text = [&](std::span<const std::byte> bytes, std::span<const int> files = {}) {
-    RawLane lane(map.fixture.socket_path);
+    RawLane lane(map.lane.socket_path);
     REQUIRE(lane.Send(bytes, files));
     const auto refuse = lane.ReadRefusal();
     CHECK(lane.WaitForEnd());
@@ -187,7 +161,7 @@ TEST_CASE("Map: a MAP that is none is refused with what is wrong", "[fastlane]")
 }
 
 TEST_CASE("Map: a longer MAP, with descriptors nobody asked for, is taken", "[fastlane]") {
-  const MapFixture map;
+  const MapFixture map = SharedDaemon();
   std::array<std::byte, sizeof(moetier_wire_map) + 64> longer{};
   moetier_wire_map wire = WireMap();
   wire.head.size = longer.size();
@@ -195,7 +169,7 @@ TEST_CASE("Map: a longer MAP, with descriptors nobody asked for, is taken", "[fa
   std::memcpy(longer.data(), &wire, sizeof wire);
   const UniqueFd extra = UniqueFd::Open("/dev/null", O_RDONLY).value();
   const std::array<int, 2> files = {extra.get(), extra.get()};
-  RawLane lane(map.fixture.socket_path);
+  RawLane lane(map.lane.socket_path);
   REQUIRE(lane.Send(longer, files));
   std::array<std::byte, 256> answer{};
   pollfd wait{.fd = lane.socket(), .events = POLLIN, .revents = 0};
@@ -205,17 +179,17 @@ TEST_CASE("Map: a longer MAP, with descriptors nobody asked for, is taken", "[fa
 }
 
 TEST_CASE("Map: a client that is gone before its answer does no harm", "[fastlane]") {
-  const MapFixture map;
+  const MapFixture map = SharedDaemon();
   const moetier_wire_map wire = WireMap();
   for (int i = 0; i < 30; ++i) {
-    RawLane lane(map.fixture.socket_path);
+    RawLane lane(map.lane.socket_path);
     REQUIRE(lane.Send(std::as_bytes(std::span(&wire, 1))));
     if (i % 2 == 0) (void)lane.Send(std::as_bytes(std::span(&wire, 1)));  // and once more
     lane.Hangup();
   }
   bool mapped = false;  // refused while the others' wait, as too many
   for (int i = 0; i < 1000 && !mapped; ++i) {
-    const Mapped last(map.fixture);
+    const Mapped last(map);
     mapped = last.status == MOETIER_OK;
     if (!mapped) CHECK(last.reason() == Reason::kQuota);
     if (!mapped) usleep(10'000);
@@ -224,23 +198,23 @@ TEST_CASE("Map: a client that is gone before its answer does no harm", "[fastlan
 }
 
 TEST_CASE("Map: a daemon that stops refuses", "[fastlane]") {
-  const MapFixture map;
-  map.fixture.server->BeginDrain();
-  CHECK(Mapped(map.fixture).reason() == Reason::kDraining);
+  const MapFixture map = SharedDaemon();
+  map.lane.server->BeginDrain();
+  CHECK(Mapped(map).reason() == Reason::kDraining);
 }
 
 TEST_CASE("Map: a mapped model keeps its budget, unloads, and its memory stays the client's",
           "[fastlane]") {
-  const MapFixture map;
-  ExpertCore& core = *map.fixture.core;
-  const Mapped mapped(map.fixture);
+  const MapFixture map = SharedDaemon();
+  ExpertCore& core = *map.lane.core;
+  const Mapped mapped(map);
   REQUIRE(mapped.status == MOETIER_OK);
   const Result<Bytes> less = core.SetBudget({core.FindModel("demo")->id, kRamPool}, 4_MiB, {});
   REQUIRE(!less.has_value());
   CHECK(less.error().code == ErrorCode::kFailedPrecondition);
   CHECK_THAT(less.error().message, Catch::Contains("memory.arena to private"));
-  const LaneCall call(map.fixture, 3, 1);
-  REQUIRE(!call.Expected(map.fixture).empty());
+  const LaneCall call(map.lane, 3, 1);
+  REQUIRE(!call.Expected(map.lane).empty());
   const std::vector<std::byte> before(mapped.bytes().begin(), mapped.bytes().end());
   CHECK(std::ranges::count(before, std::byte{0}) < static_cast<ptrdiff_t>(before.size()));
   REQUIRE(core.UnloadModel("demo").has_value());
@@ -248,11 +222,11 @@ TEST_CASE("Map: a mapped model keeps its budget, unloads, and its memory stays t
 }
 
 TEST_CASE("Map: arguments that break the header's rules are said at once", "[fastlane]") {
-  const MapFixture map;
-  CHECK(Mapped(map.fixture, [](moetier_map& m) { m.size -= 1; }).status == MOETIER_MISUSE);
-  CHECK(Mapped(map.fixture, [](moetier_map& m) { m.token = nullptr; }).status == MOETIER_MISUSE);
-  CHECK(Mapped(map.fixture, [](moetier_map& m) { m.token_bytes = 15; }).status == MOETIER_MISUSE);
-  moetier_map good = GoodMap(map.fixture);
+  const MapFixture map = SharedDaemon();
+  CHECK(Mapped(map, [](moetier_map& m) { m.size -= 1; }).status == MOETIER_MISUSE);
+  CHECK(Mapped(map, [](moetier_map& m) { m.token = nullptr; }).status == MOETIER_MISUSE);
+  CHECK(Mapped(map, [](moetier_map& m) { m.token_bytes = 15; }).status == MOETIER_MISUSE);
+  moetier_map good = map.Map();
   moetier_error error{};
   CHECK(moetier_map_arena(&good, 0, nullptr, &error) == MOETIER_MISUSE);
   moetier_unmap_arena(nullptr);
@@ -267,11 +241,7 @@ moetier_status MapFrom(const moetier_wire_arena& answer, std::optional<int> file
     (void)SendOnLane(socket, std::as_bytes(std::span(&answer, 1)),
                      std::span(files).first(file ? 1 : 0));
   });
-  moetier_map map{};
-  map.size = sizeof map;
-  map.socket = daemon.path().c_str();
-  map.token = reinterpret_cast<const uint8_t*>(kToken.data());
-  map.token_bytes = MOETIER_WIRE_TOKEN;
+  const moetier_map map = MapFixture::MapAt(daemon.path());
   moetier_arena arena{};
   moetier_error error{};
   const moetier_status status = moetier_map_arena(&map, 10'000'000, &arena, &error);

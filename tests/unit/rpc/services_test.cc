@@ -252,6 +252,19 @@ TEST_CASE("Operator: the status carries the core's pools, reader, quarantine and
   CHECK(status.queue_limit() == 9);
 }
 
+TEST_CASE("Operator: the status counts exported slots, and refusals by reason", "[rpc]") {
+  RpcFixture fixture;
+  fixture.counters.CountExportedSlot();
+  fixture.counters.CountRefusedExport(Reason::kUnknownLease);
+  fixture.counters.CountRefusal(Reason::kQuota);
+  const v1::StatusReply status = fixture.server->status().Make();
+  CHECK(status.exports().exported() == 1);
+  REQUIRE(status.exports().refused_size() == 1);
+  CHECK(status.exports().refused(0).reason() == v1::REASON_UNKNOWN_LEASE);
+  CHECK(status.exports().refused(0).count() == 1);
+  CHECK(status.faults_size() == 2);
+}
+
 TEST_CASE("Operator: WatchStatus sends again without being asked", "[rpc]") {
   RpcFixture fixture;
   const auto stub = v1::Operator::NewStub(fixture.Connect());
