@@ -21,10 +21,10 @@ using kernels::cuda::EmulatedGpu;
 using kernels::cuda::StreamHandle;
 using testing::DeviceRecord;
 using testing::DeviceRows;
-using testing::DeviceWork;
 using testing::FourSlots;
 using testing::Pattern;
 using testing::SyntheticModel;
+using testing::WorkMemory;
 
 EmulatedGpu::Options Card(uint64_t seed = 0, uint32_t compute = 90) {
   EmulatedGpu::Options options;
@@ -69,7 +69,7 @@ class Bench {
     const std::vector<RunDone> done = record.Runs(runs);
     return done.size() == runs ? done.back().outcome : DeviceOutcome::kCancelled;
   }
-  DeviceRows& Rows(LayerIndex layer, uint32_t rows) { return work.Rows(model, layer, rows); }
+  DeviceRows& Rows(LayerIndex layer, uint32_t rows) { return memory.Rows(model, layer, rows); }
   [[nodiscard]] std::span<std::byte> Record(LayerIndex layer, uint16_t expert) {
     const Extent extent = model.Locate(layer, ExpertIndex{expert});
     return model.file().subspan(extent.offset, extent.bytes);
@@ -78,7 +78,7 @@ class Bench {
   SteadyClock clock;
   SyntheticModel model{{.experts = 4, .hidden = 64, .ffn = 64}};
   DeviceRecord record;
-  DeviceWork work;
+  WorkMemory memory;
   EmulatedGpu* gpu = nullptr;  // the device's
   std::unique_ptr<CudaDevice> device;
   std::unique_ptr<DeviceArena> arena;
@@ -125,9 +125,9 @@ class DeafGpu final : public EmulatedGpu {
 
 TEST_CASE("CudaDevice: what is copied in comes out again, in the order of the copies", "[cuda]") {
   Bench bench;
-  auto& first = bench.work.Keep(Pattern(4096, 1));
-  auto& second = bench.work.Keep(Pattern(4096, 77));
-  auto& out = bench.work.Zeros(4096);
+  auto& first = bench.memory.Keep(Pattern(4096, 1));
+  auto& second = bench.memory.Keep(Pattern(4096, 77));
+  auto& out = bench.memory.Zeros(4096);
   bench.device->Copy(CopyId{1}, CopyIn{.from = first, .to = bench.Slot(2)});
   bench.device->Copy(CopyId{2}, CopyOut{.from = bench.Slot(2), .to = out});
   bench.device->Copy(CopyId{3}, CopyIn{.from = second, .to = bench.Slot(2)});
@@ -193,7 +193,7 @@ TEST_CASE("CudaDevice: runs over slots, runs over RAM and copies go on side by s
           DeviceOutcome::kDone);
   DeviceRows& in_slot = bench.Rows(layer, 2);
   DeviceRows& in_ram = bench.Rows(layer, 2);
-  auto& out = bench.work.Zeros(4096);
+  auto& out = bench.memory.Zeros(4096);
   for (uint64_t i = 0; i < 10; ++i) {
     bench.device->Run(RunId{++bench.runs}, {in_slot.Task(bench.Slot(0))});
     bench.device->Run(RunId{++bench.runs},
@@ -217,7 +217,7 @@ TEST_CASE("CudaDevice: a GPU that hangs is lost when its time is up, and stops",
   CHECK(bench.Compute({rows.Task(bench.Slot(0))}) == DeviceOutcome::kFailed);
   REQUIRE(bench.record.losses().size() == 1);
   CHECK_THAT(bench.record.losses()[0].message, Catch::Contains("has not answered for"));
-  auto& bytes = bench.work.Zeros(4096);
+  auto& bytes = bench.memory.Zeros(4096);
   CHECK(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kFailed);
 }
 
@@ -328,11 +328,11 @@ TEST_CASE("CudaDevice: a slot that is given back frees its granules, and comes b
   const Bytes free = bench.device->free();
   CHECK(free == 16_MiB - all);
   REQUIRE(bench.arena->Places(SizeClass{0}) == 8);
-  auto& bytes = bench.work.Keep(Pattern(4096, 5));
+  auto& bytes = bench.memory.Keep(Pattern(4096, 5));
   REQUIRE(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(3)}) == DeviceOutcome::kDone);
   const DeviceAddress address = bench.Slot(3);
   for (uint32_t slot = 0; slot < 3; ++slot) bench.arena->GiveBack(SizeClass{0}, SlotIndex{slot});
-  auto& out = bench.work.Zeros(4096);
+  auto& out = bench.memory.Zeros(4096);
   REQUIRE(bench.Copy(CopyOut{.from = bench.Slot(3), .to = out}) == DeviceOutcome::kDone);
   CHECK(out == bytes);
   bench.arena->GiveBack(SizeClass{0}, SlotIndex{3});
@@ -362,7 +362,7 @@ TEST_CASE("CudaDevice: a card that fails is lost once, and all that comes later 
   EmulatedGpu::Options card = Card();
   card.fails_after = 40;
   Bench bench(card);
-  auto& bytes = bench.work.Keep(Pattern(512, 9));
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   DeviceOutcome last = DeviceOutcome::kDone;
   while (last == DeviceOutcome::kDone) {
     last = bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)});
@@ -387,7 +387,7 @@ TEST_CASE("CudaDevice: slots of RAM come and go after the card is lost", "[cuda]
   ram.total = 16_KiB;
   const std::unique_ptr<Arena> arena = Arena::Create(ram, {}).value();
   const auto shown = ShownSlots::Create(*bench.device, *arena, {2}, {}).value();
-  auto& bytes = bench.work.Keep(Pattern(512, 9));
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   while (bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kDone) {
   }
   REQUIRE(bench.record.losses().size() == 1);

@@ -106,7 +106,7 @@ struct DeviceRows {
 
 // The host's memory that a device's work reads and writes. A bench has it before its device: where
 // a wait gives up, the test ends while the work is still under way, until the device has stopped.
-class DeviceWork {
+class WorkMemory {
  public:
   DeviceRows& Rows(SyntheticModel& model, LayerIndex layer, uint32_t rows) {
     return rows_.emplace_back(model, layer, rows);

@@ -13,10 +13,10 @@ namespace {
 
 using testing::DeviceRecord;
 using testing::DeviceRows;
-using testing::DeviceWork;
 using testing::FourSlots;
 using testing::Pattern;
 using testing::SyntheticModel;
+using testing::WorkMemory;
 
 // Time passes when the device waits, and only then.
 class SteppedClock final : public Clock {
@@ -56,7 +56,7 @@ class Bench {
     return arena->Slot(SizeClass{0}, SlotIndex{slot});
   }
   std::vector<std::byte> ReadBack(uint64_t id, uint32_t slot, size_t bytes) {
-    std::vector<std::byte>& out = work.Zeros(bytes);
+    std::vector<std::byte>& out = memory.Zeros(bytes);
     const size_t before = copies++;
     device.Copy(CopyId{id}, CopyOut{.from = Slot(slot), .to = out});
     CHECK(record.Copies(before + 1).back().outcome == DeviceOutcome::kDone);
@@ -74,7 +74,7 @@ class Bench {
   kernels::ExpertKernels kernels =
       kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
   DeviceRecord record;
-  DeviceWork work;
+  WorkMemory memory;
   EmulatedDevice device;
   const ArenaPlan plan = FourSlots(model);
   std::unique_ptr<DeviceArena> arena;
@@ -87,9 +87,9 @@ class Bench {
 TEST_CASE("EmulatedDevice: what is copied in comes out again, in the order of the copies",
           "[device]") {
   Bench bench(Bench::Stepped());
-  auto& first = bench.work.Keep(Pattern(4096, 1));
-  auto& second = bench.work.Keep(Pattern(4096, 77));
-  auto& out = bench.work.Zeros(4096);
+  auto& first = bench.memory.Keep(Pattern(4096, 1));
+  auto& second = bench.memory.Keep(Pattern(4096, 77));
+  auto& out = bench.memory.Zeros(4096);
   bench.device.Copy(CopyId{1}, CopyIn{.from = first, .to = bench.Slot(2)});
   bench.device.Copy(CopyId{2}, CopyOut{.from = bench.Slot(2), .to = out});
   bench.device.Copy(CopyId{3}, CopyIn{.from = second, .to = bench.Slot(2)});
@@ -109,7 +109,7 @@ TEST_CASE("EmulatedDevice: a copy takes the latency and its bytes at the set rat
   options.copy_rate = 1e9;
   options.copy_latency = std::chrono::microseconds(30);
   Bench bench(options);
-  auto& bytes = bench.work.Keep(Pattern(4000, 0));
+  auto& bytes = bench.memory.Keep(Pattern(4000, 0));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(1)});
   REQUIRE(bench.record.Copies(2).size() == 2);
@@ -120,7 +120,7 @@ TEST_CASE("EmulatedDevice: a run has the reference's bits from a slot and from R
   Bench bench(Bench::Stepped());
   for (const uint32_t rows : {1u, 3u, 19u}) {
     const LayerIndex layer{2};
-    DeviceRows& work = bench.work.Rows(bench.model, layer, rows);
+    DeviceRows& work = bench.memory.Rows(bench.model, layer, rows);
     const Extent extent = bench.model.Locate(layer, ExpertIndex{3});
     const std::span<std::byte> record = bench.model.file().subspan(extent.offset, extent.bytes);
     bench.device.Copy(CopyId{rows}, CopyIn{.from = record, .to = bench.Slot(1)});
@@ -143,8 +143,8 @@ TEST_CASE("EmulatedDevice: a cancelled copy that has not begun writes nothing", 
   EmulatedDevice::Options options;
   options.wait_until = [released](TimePoint) { released.wait(); };
   Bench bench(options);
-  auto& bytes = bench.work.Keep(Pattern(512, 9));
-  auto& other = bench.work.Keep(Pattern(512, 100));
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
+  auto& other = bench.memory.Keep(Pattern(512, 100));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = other, .to = bench.Slot(0)});
   bench.device.CancelCopy(CopyId{2});
@@ -160,7 +160,7 @@ TEST_CASE("EmulatedDevice: a cancelled copy that has not begun writes nothing", 
 TEST_CASE("EmulatedDevice: a copy told to fail fails alone", "[device]") {
   Bench bench(Bench::Stepped());
   bench.device.FailCopies(1);
-  auto& bytes = bench.work.Keep(Pattern(512, 9));
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   const std::vector<CopyDone> done = bench.record.Copies(2);
@@ -174,7 +174,7 @@ TEST_CASE("EmulatedDevice: a lost device says so once and fails all that comes",
   EmulatedDevice::Options options = Bench::Stepped();
   options.lost_after = 2;
   Bench bench(options);
-  auto& bytes = bench.work.Keep(Pattern(512, 9));
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   for (uint64_t i = 1; i <= 4; ++i) {
     bench.device.Copy(CopyId{i}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   }
@@ -182,7 +182,7 @@ TEST_CASE("EmulatedDevice: a lost device says so once and fails all that comes",
   REQUIRE(done.size() == 4);
   CHECK(done[0].outcome == DeviceOutcome::kDone);
   for (size_t i = 1; i < 4; ++i) CHECK(done[i].outcome == DeviceOutcome::kFailed);
-  DeviceRows& work = bench.work.Rows(bench.model, LayerIndex{1}, 1);
+  DeviceRows& work = bench.memory.Rows(bench.model, LayerIndex{1}, 1);
   CHECK(bench.Compute(work.Task(bench.Slot(0))) == DeviceOutcome::kFailed);
   bench.device.Lose("again");
   REQUIRE(bench.record.losses().size() == 1);
@@ -217,7 +217,7 @@ TEST_CASE("EmulatedDevice: a slot that is given back and taken again leaves the 
   const Bytes size = bench.arena->size();
   const Bytes slot = bench.plan.regions[0].slot_bytes;
   REQUIRE(bench.arena->Places(SizeClass{0}) == 8);
-  auto& bytes = bench.work.Keep(Pattern(4096, 5));
+  auto& bytes = bench.memory.Keep(Pattern(4096, 5));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(1)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(2)});
   REQUIRE(bench.record.Copies(bench.copies = 2).size() == 2);
@@ -294,7 +294,7 @@ TEST_CASE("EmulatedDevice: Stop answers all that is unfinished", "[device]") {
   EmulatedDevice::Options options;
   options.wait_until = [released](TimePoint) { released.wait(); };
   Bench bench(options);
-  auto& bytes = bench.work.Keep(Pattern(512, 9));
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   for (uint64_t i = 1; i <= 5; ++i) {
     bench.device.Copy(CopyId{i}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   }
