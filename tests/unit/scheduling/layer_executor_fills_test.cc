@@ -1,7 +1,6 @@
 // Transfers to RAM, victims and routes over an executor without a device.
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -12,10 +11,6 @@ namespace {
 
 using Bench = LeasesBench;
 using testing::ResidencyClient;
-using Micros = std::chrono::microseconds;
-using Delivery = FakeRecordReader::Delivery;
-
-constexpr Micros kLong{10'000'000};
 
 }  // namespace
 
