@@ -2,7 +2,11 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "tests/unit/device/device_probe.h"
@@ -82,7 +86,32 @@ class Bench {
   size_t runs = 0;
 };
 
+// Of this process's threads.
+std::multiset<std::string> ThreadNames() {
+  std::multiset<std::string> names;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "comm");
+    std::string name;
+    std::getline(file, name);
+    names.insert(name);
+  }
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("EmulatedDevice: the threads of several devices are told apart", "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  const Bench first(options);
+  options.number = 12;
+  const Bench other(options);
+  const std::multiset<std::string> names = ThreadNames();
+  for (const char* name : {"device0-copy", "device0-run", "device0-link", "device12-copy",
+                           "device12-run", "device12-link"}) {
+    INFO(name);
+    CHECK(names.count(name) == 1);
+  }
+}
 
 TEST_CASE("EmulatedDevice: what is copied in comes out again, in the order of the copies",
           "[device]") {
