@@ -116,7 +116,9 @@ ExpertCore::Options CoreOptions(const DaemonConfig& config) {
   options.arena.pinning = PinningFor(config.memory.lock);
   for (const DeviceConfig& device : config.devices) {
     if (device.kind != DeviceKind::kEmulated) continue;
+    const auto number = static_cast<uint32_t>(options.emulated.size());
     options.emulated.push_back(DeviceOptions(device, options.arena));
+    options.emulated.back().number = number;
   }
   options.executor.max_queued_calls = config.limits.queue;
   options.executor.prefetch = {.enabled = config.prefetch.enabled,
@@ -140,6 +142,7 @@ GpusWanted GpusFor(const DaemonConfig& config) {
   for (const DeviceConfig& device : config.devices) {
     if (device.kind == DeviceKind::kEmulated) return wanted;
     wanted.choices.push_back({.name = device.name,
+                              .number = static_cast<uint32_t>(wanted.choices.size()),
                               .uuid = device.uuid,
                               .budget = device.budget,
                               .reserve = device.reserve,

@@ -166,35 +166,13 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
   }
   ModelId id{};
   RETURN_IF_ERROR(ClaimName(options.name, id));
-  ArenaOptions arena = options_.arena;
-  const std::string budget_name =
-      options.ram_key.empty() ? fmt::format("models[{}].ram", options.name) : options.ram_key;
-  arena.what = budget_name;
-  const auto report = [&](const char* stage) {
-    return [&listener, stage](Bytes done, Bytes total) {
-      ModelProgress progress;
-      progress.stage = stage;
-      progress.bytes_done = done;
-      progress.bytes_total = total;
-      return listener(progress) == GoOn::kYes;
-    };
-  };
-  arena.on_progress = report("populate");
-  Result<std::unique_ptr<LoadedModel>> built = build(id, arena);
-  if (!built.has_value()) {
+  Result<std::unique_ptr<LoadedModel>> made = MakeModel(options, id, listener, build);
+  if (!made) {
     MutexLock lock(models_mu_);
     models_.erase(id);
-    return std::move(built).error();
+    return std::move(made).error();
   }
-  std::unique_ptr<LoadedModel> model = std::move(built).value();
-  if (device_ != nullptr) {
-    if (Status used = UseDevice(options, *device_, report("register"), *model); !used) {
-      CloseModel(std::move(model), *reader_);
-      MutexLock lock(models_mu_);
-      models_.erase(id);
-      return used;
-    }
-  }
+  std::unique_ptr<LoadedModel> model = *std::move(made);
   const PrefetchOptions& prefetch = options_.executor.prefetch;
   if (prefetch.enabled && prefetch.router) LoadRouters(options.directory, *model);
   ModelInfo info;
@@ -216,6 +194,32 @@ Status ExpertCore::LoadBuilt(const ModelOptions& options, const ProgressListener
   }
   Preheat(id);
   return Ok{};
+}
+
+Result<std::unique_ptr<LoadedModel>> ExpertCore::MakeModel(const ModelOptions& options, ModelId id,
+                                                           const ProgressListener& listener,
+                                                           const Build& build) {
+  const auto report = [&](const char* stage) {
+    return [&listener, stage](Bytes done, Bytes total) {
+      ModelProgress progress;
+      progress.stage = stage;
+      progress.bytes_done = done;
+      progress.bytes_total = total;
+      return listener(progress) == GoOn::kYes;
+    };
+  };
+  const std::string budget_name =
+      options.ram_key.empty() ? fmt::format("models[{}].ram", options.name) : options.ram_key;
+  ArenaOptions arena = options_.arena;
+  arena.what = budget_name;
+  arena.on_progress = report("populate");
+  ASSIGN_OR_RETURN(std::unique_ptr<LoadedModel> model, build(id, arena));
+  if (device_ == nullptr) return model;
+  if (Status used = UseDevice(options, *device_, report("register"), *model); !used) {
+    CloseModel(std::move(model), *reader_);
+    return used.error();
+  }
+  return model;
 }
 
 Status ExpertCore::LoadModel(const LoadSpec& spec, const ProgressListener& listener) {

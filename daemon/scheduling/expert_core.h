@@ -128,6 +128,10 @@ class ExpertCore final : public DaemonCore {
 
   Status LoadBuilt(const ModelOptions& options, const ProgressListener& listener,
                    const Build& build);
+  // In RAM, and in the device where there is one; nobody else knows of it yet.
+  Result<std::unique_ptr<LoadedModel>> MakeModel(const ModelOptions& options, ModelId id,
+                                                 const ProgressListener& listener,
+                                                 const Build& build);
   Status ClaimName(const std::string& name, ModelId& id) EXCLUDES(models_mu_);
   Entry* FindReady(std::string_view name) REQUIRES(models_mu_);
   Status FinishUnload(ModelId id) EXCLUDES(models_mu_);

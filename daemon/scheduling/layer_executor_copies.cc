@@ -39,13 +39,14 @@ bool LayerExecutor::HasRoomInRam(const ResidencyLedger& ram, const ExpertKey& ke
 }
 
 // Few stand before a copy that somebody wants. Where slots retire nobody waits for theirs, and the
-// drive is slower than the link: these may fill a part of RAM.
+// drive is slower than the link: these may fill a part of their class of RAM.
 bool LayerExecutor::MayWriteBack(const LoadedModel& model, SizeClass size_class,
                                  const WriteBack& victim) {
   const ResidencyLedger& ram = *model.ledgers[Raw(size_class)];
-  uint32_t most = VramPool::kMaxWriteBacks;
-  if (victim.retiring) most = std::max(most, ram.slot_count() / 4);
-  return model.vram->write_backs() < most && HasRoomInRam(ram, victim.key);
+  const VramPool& vram = *model.vram;
+  const bool few = vram.write_backs() < VramPool::kMaxWriteBacks ||
+                   (victim.retiring && vram.write_backs(size_class) < ram.slot_count() / 4);
+  return few && HasRoomInRam(ram, victim.key);
 }
 
 // False when no copy begins: RAM has the expert or reads it already, or it is dropped.
@@ -53,7 +54,7 @@ bool LayerExecutor::BeginWriteBack(LoadedModel& model, SizeClass size_class,
                                    const WriteBack& victim) {
   if (model.ledgers[Raw(size_class)]->StateOf(victim.key) != SlotState::kAbsent) return false;
   if (!HasDevice() || !MayWriteBack(model, size_class, victim)) {
-    model.vram->NoteVictim(VramPool::Victim::kDropped);
+    model.vram->NoteVictim(size_class, VramPool::Victim::kDropped);
     return false;
   }
   const WaveId id{next_wave_++};
@@ -93,7 +94,7 @@ bool LayerExecutor::TakeWriteBack(LoadedModel& model, SizeClass size_class,
                                    .ticket = start.ticket,
                                    .retiring = victim.retiring});
   ++model.device_work;
-  model.vram->NoteVictim(VramPool::Victim::kWrittenBack);
+  model.vram->NoteVictim(size_class, VramPool::Victim::kWrittenBack);
   const uint64_t bytes = model.geometry->Find(start.key.layer)->record.bytes;
   device_->Copy(id, CopyOut{.from = victim.from,
                             .to = model.arena->Slot(size_class, start.ticket.slot).first(bytes)});
@@ -140,7 +141,7 @@ void LayerExecutor::OnCopiedIn(const CopyUnderWay& copy, DeviceOutcome outcome) 
 
 // A copy that did not come is, to RAM's ledger, a read that begins anew: from the drive.
 void LayerExecutor::OnWrittenBack(const CopyUnderWay& copy, DeviceOutcome outcome) {
-  copy.model->vram->WriteBackEnded();
+  copy.model->vram->WriteBackEnded(copy.size_class);
   if (copy.retiring) copy.model->vram->SlotVacated(copy.size_class, *copy.retiring);
   if (outcome == DeviceOutcome::kDone) {
     return Step(*copy.model, copy.size_class, ReadLanded{.ticket = copy.ticket});

@@ -95,12 +95,20 @@ class VramPool {
   // The expert that leaves VRAM, and is not in RAM, is copied back there before it is overwritten,
   // or dropped.
   enum class Victim : uint8_t { kWrittenBack, kDropped };
-  void NoteVictim(Victim victim) {
+  void NoteVictim(SizeClass size_class, Victim victim) {
     ++(victim == Victim::kDropped ? counters_.dropped_victims : counters_.written_back);
-    if (victim == Victim::kWrittenBack) ++write_backs_;
+    if (victim == Victim::kWrittenBack) ++classes_[Raw(size_class)].write_backs;
   }
-  void WriteBackEnded() { --write_backs_; }
-  [[nodiscard]] uint32_t write_backs() const { return write_backs_; }  // under way
+  void WriteBackEnded(SizeClass size_class) { --classes_[Raw(size_class)].write_backs; }
+  // Under way.
+  [[nodiscard]] uint32_t write_backs(SizeClass size_class) const {
+    return classes_[Raw(size_class)].write_backs;
+  }
+  [[nodiscard]] uint32_t write_backs() const {
+    uint32_t all = 0;
+    for (const Class& each : classes_) all += each.write_backs;
+    return all;
+  }
   // `experts` picked experts of a piece were not here.
   void NoteAbsent(SizeClass size_class, uint64_t experts) {
     classes_[Raw(size_class)].absent += experts;
@@ -128,6 +136,7 @@ class VramPool {
     std::unique_ptr<ResidencyLedger> ledger;
     std::vector<std::optional<ExpertKey>> occupants;  // by slot: whose bytes were last landed there
     uint64_t absent = 0;
+    uint32_t write_backs = 0;  // under way
   };
 
   VramPool(VramAdmission admission, Bytes budget) : admission_(admission), budget_(budget) {}
@@ -139,7 +148,6 @@ class VramPool {
   std::vector<Class> classes_;
   std::unordered_set<ExpertKey> touched_;  // kSecondTouch: once
   uint32_t copies_ = 0;                    // into the pool, under way
-  uint32_t write_backs_ = 0;               // likewise
   uint32_t leaving_ = 0;
   std::vector<std::pair<SizeClass, SlotIndex>> retired_;
   Counters counters_;

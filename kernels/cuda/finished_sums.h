@@ -15,8 +15,6 @@ namespace moetier::kernels::cuda {
 inline constexpr uint32_t kMatrixThreads = kSplits * kUnitRows;
 inline constexpr int kTokensAtOnce = 4;
 
-inline uint32_t UnitsOf(uint32_t rows) { return (rows + kUnitRows - 1) / kUnitRows; }
-
 // The dot of this lane's row of the unit with token t.
 template <int kTokens>
 __device__ __forceinline__ float TakeDot(const float* sums, uint32_t t, const std::byte* record,

@@ -113,12 +113,9 @@ __global__ void __launch_bounds__(kTileThreads, 2) PrefillDownKernel(DownCall ca
       });
 }
 
-inline uint32_t TilesOf(uint32_t size, uint32_t tile) { return (size + tile - 1) / tile; }
-
 template <class Tile>
 int LaunchPrefillGateUpOf(const GateUpCall& call, StreamHandle stream) {
-  const dim3 grid(TilesOf(call.picks_max, Tile::kTokens), TilesOf(call.plan.ffn, kUnitRows),
-                  call.run_count);
+  const dim3 grid(TilesOf(call.picks_max, Tile::kTokens), UnitsOf(call.plan.ffn), call.run_count);
   return simt::Launch({grid, kTileThreads, SharedBytes<Tile>()}, stream, PrefillGateUpKernel<Tile>,
                       call);
 }

@@ -13,6 +13,10 @@ namespace moetier::kernels::cuda {
 
 inline constexpr uint32_t kSplits = 4;  // running sums of a dot
 
+// How many blocks of threads a launch needs.
+inline uint32_t TilesOf(uint32_t size, uint32_t tile) { return (size + tile - 1) / tile; }
+inline uint32_t UnitsOf(uint32_t rows) { return TilesOf(rows, kUnitRows); }
+
 // The dot of row `row` of a matrix, bias added where there is one.
 __device__ __forceinline__ float DotOf(const float (&sums)[kSplits], const std::byte* record,
                                        uint64_t bias, uint32_t row) {

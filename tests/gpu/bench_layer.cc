@@ -66,9 +66,9 @@ Status BenchLayer::FillCall() {
   for (uint32_t p = 0; p < picks(); ++p) in_order.push_back(p % experts * rows + p / experts);
   ASSIGN_OR_RETURN(runs_, Upload(device_, runs));
   ASSIGN_OR_RETURN(row_of_pick_, Upload(device_, row_of_pick));
-  ASSIGN_OR_RETURN(prepare_.out, NewRows(rows, options_.hidden));
+  ASSIGN_OR_RETURN(prepare_.out, NewRows(device_, rows, options_.hidden));
   prepare_.rows = rows;
-  ASSIGN_OR_RETURN(h_, NewRows(picks(), options_.ffn));
+  ASSIGN_OR_RETURN(h_, NewRows(device_, picks(), options_.ffn));
   ASSIGN_OR_RETURN(y_, Upload(device_, std::vector<float>(size_t{picks()} * options_.hidden)));
   combine_.y = y_;
   combine_.hidden = options_.hidden;
@@ -79,19 +79,6 @@ Status BenchLayer::FillCall() {
   ASSIGN_OR_RETURN(combine_.out,
                    Upload(device_, std::vector<float>(size_t{rows} * options_.hidden)));
   return Ok{};
-}
-
-Result<PreparedRows> BenchLayer::NewRows(uint32_t rows, uint32_t columns) {
-  PreparedRows made{};
-  made.columns = columns;
-  made.blocks = (columns + 31) / 32;
-  const size_t all = size_t{rows} * made.blocks;
-  ASSIGN_OR_RETURN(made.values, Upload(device_, std::vector<float>(32 * all)));
-  ASSIGN_OR_RETURN(made.codes, Upload(device_, std::vector<int8_t>(32 * all)));
-  ASSIGN_OR_RETURN(made.scales, Upload(device_, std::vector<float>(all)));
-  ASSIGN_OR_RETURN(made.scaled_sums, Upload(device_, std::vector<float>(all)));
-  ASSIGN_OR_RETURN(made.half_sums, Upload(device_, std::vector<int32_t>(2 * all)));
-  return made;
 }
 
 GateUpCall BenchLayer::GateUp(uint32_t call, uint32_t staged_blocks) const {

@@ -51,7 +51,6 @@ class BenchLayer {
   [[nodiscard]] uint32_t picks() const { return options_.rows * options_.experts; }
   Status FillExperts();
   Status FillCall();
-  Result<kernels::cuda::PreparedRows> NewRows(uint32_t rows, uint32_t columns);
   [[nodiscard]] kernels::cuda::GateUpCall GateUp(uint32_t call, uint32_t staged_blocks) const;
   [[nodiscard]] kernels::cuda::DownCall Down(uint32_t call, uint32_t staged_blocks) const;
 

@@ -4,15 +4,9 @@
 # usage: daemon_test.sh MOETIERCTL MOETIERD DATA_DIR
 # MOETIERD is built over CUDA's runtime, or over the emulator (tests/support/emulated_gpus.cc).
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
-work="$(mktemp -d /tmp/moetier-gpu.XXXXXX)"
 readonly HARNESS="$(dirname "${BASH_SOURCE[0]}")/../integration"
-source "$HARNESS/ctl_checks.sh"
-source "$HARNESS/daemon_harness.sh"
+source "$HARNESS/daemon_setup.sh" "$@"
 source "$HARNESS/device_checks.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
 
 import_demo packed
 # setup RAM VRAM

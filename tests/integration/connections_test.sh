@@ -2,11 +2,7 @@
 # Who holds the sockets: more connections than the process may have descriptors, and two daemons
 # that want one path. usage: connections_test.sh MOETIERCTL MOETIERD
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-work="$(mktemp -d /tmp/moetier-conn.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 crowd_pid=""
 second_pid=""
 trap '[[ -z "$crowd_pid$second_pid" ]] || kill $crowd_pid $second_pid 2>/dev/null; stop_daemon; rm -rf "$work"' EXIT

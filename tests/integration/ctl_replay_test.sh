@@ -3,13 +3,7 @@
 # the reference's for every batch size, session count and store kind; status is JSON; exit codes.
 # usage: ctl_replay_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
-work="$(mktemp -d /tmp/moetier-ctl.XXXXXX)"
-trap 'stop_daemon; rm -rf "$work"' EXIT
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 
 import_demo packed
 import_demo in-place --in-place

@@ -2,13 +2,7 @@
 # moetierd at the limits of its host, and stopped while it starts.
 # usage: daemon_limits_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
-work="$(mktemp -d /tmp/moetier-limits.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 config="$work/moetierd.yaml"
 pool_value() { "$ctl" status --json | python3 -c "import json, sys; print(json.load(sys.stdin)['pools'][0].get('$1', 0))"; }
 log_has() { grep -qF -- "$1" "$work/log" || { tail -n 3 "$work/log"; return 1; }; }

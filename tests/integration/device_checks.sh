@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced after daemon_harness.sh by tests of devices: replays whose output bits must never change.
+# Sourced after daemon_setup.sh by tests of devices: replays whose output bits must never change.
 
 hash=""
 # same CONFIG -- REPLAY_ARGS: the daemon with that configuration gives the one hash; its last status

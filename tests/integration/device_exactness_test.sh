@@ -5,14 +5,8 @@
 # reference that `moetierctl replay` computes from the model file.
 # usage: device_exactness_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
-work="$(mktemp -d /tmp/moetier-device.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 source "$(dirname "${BASH_SOURCE[0]}")/device_checks.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
 
 import_demo packed
 

@@ -3,14 +3,8 @@
 # and streams, a card that fails in mid-run, and cards that are asked for and not there.
 # usage: emulated_gpu_test.sh MOETIERCTL MOETIERD_OVER_EMULATED_GPUS DATA_DIR
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
-work="$(mktemp -d /tmp/moetier-emulated-gpu.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 source "$(dirname "${BASH_SOURCE[0]}")/device_checks.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
 
 import_demo packed
 # setup [DEVICE_KEYS]

@@ -2,15 +2,9 @@
 # What breaks beside the daemon: damaged bytes in a store, clients killed in mid-stream, the daemon
 # itself killed. usage: fault_test.sh MOETIERCTL MOETIERD DATA_DIR [CLIENTS] [DAEMON_KILLS]
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 clients="${4:-20}"
 kills="${5:-8}"
-work="$(mktemp -d /tmp/moetier-fault.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
 readonly MODEL='models: {load: [{name: m, path: packed, ram: 25%, verify_on_landing: always}]}'
 
 import_demo packed

@@ -4,13 +4,7 @@
 # memory that really goes back.
 # usage: heat_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
-work="$(mktemp -d /tmp/moetier-heat.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 
 import_demo packed
 machine=$'\n'"cpu: {workers: 2, tune: false}"

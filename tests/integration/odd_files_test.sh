@@ -2,14 +2,8 @@
 # A FIFO, directory or socket in the place of a file: every program ends at once and names it.
 # usage: odd_files_test.sh MOETIERCTL MOETIERD DATA_DIR
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 model="$demo/moetier-demo-Q4_K_M.gguf"
-work="$(mktemp -d /tmp/moetier-odd.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
 readonly AT_ONCE=10  # seconds, of which a slow host needs most
 
 # ends_naming TEXT COMMAND...: an error that has TEXT, before the time is up.

@@ -4,18 +4,13 @@
 # usage: old_cpu_test.sh MOETIERCTL MOETIERD DATA_DIR KERNELS_TEST
 # Exit status: 0 passed, 1 failed, 77 there is no qemu-x86_64 (ctest: skipped).
 set -uo pipefail
-ctl="$1"
-moetierd="$2"
-demo="$3/demo-moe"
-kernels_test="$4"
 if ! command -v qemu-x86_64 >/dev/null; then
   echo "skipped: qemu-x86_64 is not installed (package qemu-user)"
   exit 77
 fi
-work="$(mktemp -d /tmp/moetier-cpu.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
+kernels_test="$4"
+moetierd="$daemon"
 
 on_cpu() { qemu-x86_64 -cpu "$@"; }
 daemon="$work/moetierd" # what start_daemon runs: the daemon on the emulated processor

@@ -3,15 +3,10 @@
 # usage: python_client_test.sh MOETIERCTL MOETIERD DATA_DIR FASTLANE_LIBRARY
 # Exit status: 77 where Python's gRPC, protobuf or numpy are missing (ctest: skipped).
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-work="$(mktemp -d /tmp/moetier-python.XXXXXX)"
+source "$root/tests/integration/daemon_setup.sh" "$@"
 # A Python that dies leaves its daemons, which would hold the caller's output open.
 trap 'pkill -KILL -f -- "--config $work/"; rm -rf "$work"' EXIT
-source "$root/tests/integration/ctl_checks.sh"
-source "$root/tests/integration/daemon_harness.sh"
 
 # Debian's packages belong to Debian's interpreter; another may come first in PATH.
 python=""

@@ -3,14 +3,8 @@
 # of them, and gets the daemon's bits.
 # usage: residency_example_test.sh MOETIERCTL MOETIERD DATA_DIR EXAMPLE
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 example="$4"
-work="$(mktemp -d /tmp/moetier-lease.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
 
 import_demo packed
 import_demo in-place --in-place

@@ -3,11 +3,7 @@
 # it tells systemd, what signals do, and that TCP needs TLS and a token.
 # usage: rpc_process_test.sh MOETIERCTL MOETIERD
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-work="$(mktemp -d /tmp/moetier-rpc.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 notify_pid=""
 trap 'stop_daemon; [[ -z "$notify_pid" ]] || kill "$notify_pid"; rm -rf "$work"' EXIT
 umask 0000  # careless on purpose

@@ -43,12 +43,7 @@ class ExecutorBench {
   }
   // What a test left waiting is read, so that Stop can answer it.
   ~ExecutorBench() {
-    std::jthread completer([this](std::stop_token stop) {
-      while (!stop.stop_requested()) {
-        reader.CompleteAll();
-        std::this_thread::yield();
-      }
-    });
+    const std::jthread completer = reader.KeepCompleting();
     executor.Stop();
   }
 

@@ -171,6 +171,15 @@ uint32_t FakeRecordReader::CompleteAll() {
   return completed;
 }
 
+std::jthread FakeRecordReader::KeepCompleting() {
+  return std::jthread([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      CompleteAll();
+      std::this_thread::yield();
+    }
+  });
+}
+
 void FakeRecordReader::RunThread() {
   for (;;) {
     std::optional<Pending> taken;

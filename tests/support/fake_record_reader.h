@@ -57,6 +57,8 @@ class FakeRecordReader final : public RecordReader {
   bool Complete(uint64_t id, CancelRace race = CancelRace::kCancelWins);
   bool CompleteNext();     // the oldest demand that is not held, else the oldest prefetch
   uint32_t CompleteAll();  // until none is left, those submitted meanwhile included
+  // A thread that does so again and again, until it is told to stop.
+  [[nodiscard]] std::jthread KeepCompleting();
 
   // Unfinished requests, oldest first.
   [[nodiscard]] std::vector<ReadRequest> pending() const;

@@ -2,6 +2,7 @@
 #define MOETIER_TESTS_SUPPORT_LEASES_BENCH_H_
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -13,12 +14,14 @@
 
 namespace moetier {
 
+using Delivery = FakeRecordReader::Delivery;
+inline constexpr std::chrono::microseconds kLong = std::chrono::minutes(1);  // nobody waits it out
+
 // An ExecutorBench whose slots sessions lease.
 // blk.1 and blk.2 are of one size class, with 8 experts each; top_k is 2, so that 4 slots are left
 // for calls.
 struct LeasesBench : ExecutorBench {
-  explicit LeasesBench(uint32_t slots,
-                       FakeRecordReader::Delivery delivery = FakeRecordReader::Delivery::kThread)
+  explicit LeasesBench(uint32_t slots, Delivery delivery = Delivery::kThread)
       : ExecutorBench(slots, delivery) {}
 
   [[nodiscard]] ExpertKey Key(uint16_t expert, uint16_t layer = 1) const {

@@ -44,7 +44,8 @@ Result<std::unique_ptr<Device>> Open(const GpuChoice& choice, const Clock& clock
   ASSIGN_OR_RETURN(const Bytes budget, BudgetOf(*gpu, choice));
   ASSIGN_OR_RETURN(
       std::unique_ptr<CudaDevice> device,
-      CudaDevice::Create({.name = choice.name, .budget = budget}, std::move(gpu), clock));
+      CudaDevice::Create({.name = choice.name, .number = choice.number, .budget = budget},
+                         std::move(gpu), clock));
   return std::unique_ptr<Device>(std::move(device));
 }
 

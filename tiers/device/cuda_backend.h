@@ -13,6 +13,7 @@ namespace moetier {
 // Which GPU, and how much of it.
 struct GpuChoice {
   std::string name = "gpu0";    // of the device
+  uint32_t number = 0;          // among the daemon's devices
   std::string uuid;             // empty: the first
   std::optional<Bytes> budget;  // for experts. none: what is free less `reserve`
   Bytes reserve = 4_GiB;

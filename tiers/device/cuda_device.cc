@@ -63,7 +63,8 @@ CudaDevice::CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu,
       suspended_(options_.times),
       buffers_(*gpu_, kCopiesAtOnce),
       budget_(options_.name, options_.budget, queues_),
-      queues_({.device = options_.name, .copies_at_once = kCopiesAtOnce}, clock, *this) {}
+      queues_({.device = options_.name, .number = options_.number, .copies_at_once = kCopiesAtOnce},
+              clock, *this) {}
 
 CudaDevice::~CudaDevice() { Stop(); }
 

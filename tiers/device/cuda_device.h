@@ -32,7 +32,8 @@ class CudaDevice final : public Device, private DeviceWork {
  public:
   struct Options {
     std::string name = "gpu0";
-    Bytes budget;  // for slots
+    uint32_t number = 0;  // among the daemon's devices
+    Bytes budget;         // for slots
     SuspendWatch::Read times = ReadHostTimes;
   };
 

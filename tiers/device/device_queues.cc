@@ -13,15 +13,13 @@ DeviceQueues::~DeviceQueues() { Stop(); }
 
 void DeviceQueues::Start(DeviceListener& listener) {
   listener_ = &listener;
-  const auto start = [this](const char* name, auto loop) {
-    threads_.emplace_back([name, loop] {
-      pthread_setname_np(pthread_self(), name);
-      loop();
-    });
+  const auto start = [this](const char* queue, auto loop) {
+    const std::string name = fmt::format("device{}-{}", options_.number, queue);
+    pthread_setname_np(threads_.emplace_back(loop).native_handle(), name.c_str());
   };
-  start("device-copy", [this] { CopyLoop(); });
-  start("device-run", [this] { RunLoop(RecordPlace::kSlot); });
-  start("device-link", [this] { RunLoop(RecordPlace::kRam); });
+  start("copy", [this] { CopyLoop(); });
+  start("run", [this] { RunLoop(RecordPlace::kSlot); });
+  start("link", [this] { RunLoop(RecordPlace::kRam); });
 }
 
 void DeviceQueues::Stop() {

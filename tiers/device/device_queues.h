@@ -33,13 +33,14 @@ class DeviceWork {
 
 // The order in which a device works: three queues, each with a thread, and one completion for each
 // piece of work, whatever happens.
-// Threads:  `device-copy`, `device-run` (records in slots) and `device-link` (records in RAM), from
-//           Start to Stop. Every other method from any thread.
+// Threads:  `deviceN-copy`, `deviceN-run` (records in slots) and `deviceN-link` (records in RAM),
+//           from Start to Stop, for the device of number N. Every other method from any thread.
 // Lifetime: clock and work outlive it; the destructor stops.
 class DeviceQueues {
  public:
   struct Options {
     std::string device;           // its name in messages
+    uint32_t number = 0;          // among the daemon's devices
     uint32_t copies_at_once = 1;  // what has begun cannot be cancelled any more
   };
   DeviceQueues(Options options, const Clock& clock, DeviceWork& work);

@@ -116,7 +116,7 @@ EmulatedDevice::EmulatedDevice(Options options, const Clock& clock,
                    .copy_latency = options_.copy_latency,
                    .hand_off = kHandOff},
       budget_(options_.name, options_.budget, queues_),
-      queues_({.device = options_.name}, clock, *this) {}
+      queues_({.device = options_.name, .number = options_.number}, clock, *this) {}
 
 EmulatedDevice::~EmulatedDevice() { Stop(); }
 

@@ -28,6 +28,7 @@ class EmulatedDevice final : public Device, private DeviceWork {
  public:
   struct Options {
     std::string name = "emulated0";
+    uint32_t number = 0;  // among the daemon's devices
     Bytes budget;
     double copy_rate = 16e9;  // bytes a second, either way, and for records read by zero-copy
     std::chrono::nanoseconds copy_latency = std::chrono::microseconds(20);

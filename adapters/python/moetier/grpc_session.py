@@ -30,7 +30,7 @@ class GrpcSession(Session):
                          max_rows=grant.limits.max_rows,
                          max_in_flight=grant.limits.max_in_flight,
                          daemon_version=grant.daemon_version)
-        self.residency = Residency(channel, grant)  # leases and transfers
+        self.residency = Residency(channel, grant, lambda: self._ended)  # leases, transfers
         self._max_message_bytes = grant.limits.max_message_bytes
         self._state = threading.Condition()
         self._ended = None  # the SessionEnded, once it is over

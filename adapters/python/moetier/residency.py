@@ -3,7 +3,7 @@
 import grpc
 
 from moetier import wire
-from moetier.errors import InvalidArgument, from_rpc_error
+from moetier.errors import InvalidArgument, SessionEnded, from_rpc_error
 
 _SERVICE_OF = {"Acquire": "Residency", "Release": "Residency", "Fill": "Residency",
                "Push": "Residency", "Landed": "Residency", "Fence": "Residency",
@@ -14,9 +14,12 @@ _MOST_WAIT_US = (1 << 32) - 1  # the wire's field; the daemon waits a minute at 
 class Residency:
     """The calls of moetier.v1.Residency, and Route, in the name of one session. Keys are pairs
     (layer, expert), waits are seconds; what comes back are the messages of moetier.v1. A call that
-    the daemon refuses raises CallFailed. Threads: any, but see release_keys."""
+    the daemon refuses raises CallFailed, one of a session that is over SessionEnded. Threads: any,
+    but see release_keys."""
 
-    def __init__(self, channel, grant):
+    def __init__(self, channel, grant, ended):
+        """`ended()` is the session's SessionEnded once it is over, else None."""
+        self._ended = ended
         self.max_leased_bytes = grant.limits.max_leased_bytes
         self._session = wire.message("SessionRef")(session=grant.session, token=grant.token)
         self._methods = {name: wire.method(channel.unary_unary, service, name)
@@ -82,10 +85,21 @@ class Residency:
         return list(self._ask(name, request).transfers)
 
     def _ask(self, name, request, timeout=None):
+        # The daemon hears of a close a moment later; until then it would lease what ends at once.
+        self._check_ended()
         try:
             return self._methods[name](request, timeout=timeout)
         except grpc.RpcError as failure:
-            raise from_rpc_error(failure, name) from None
+            self._check_ended()
+            error = from_rpc_error(failure, name)
+        if error.reason == "UNKNOWN_SESSION":
+            error = SessionEnded(f"{name}: {error.message}", code=error.code, reason=error.reason)
+        raise error
+
+    def _check_ended(self):
+        ended = self._ended()
+        if ended is not None:
+            raise ended.again()
 
 
 def _keys(keys):

@@ -112,7 +112,15 @@ class ResidencyTest(unittest.TestCase):
 
     def test_a_session_that_was_closed_leases_nothing(self):
         self.session.close()
-        self.check_refused("UNKNOWN_SESSION", "session", self.residency.acquire, [(0, 1)])
+        with self.assertRaises(moetier.SessionEnded) as caught:
+            self.residency.acquire([(0, 1)])
+        self.assertIn("closed", str(caught.exception))
+
+    def test_a_session_that_the_daemon_does_not_know_has_ended(self):
+        self.residency._session.token = b"\0" * len(self.residency._session.token)
+        with self.assertRaises(moetier.SessionEnded) as caught:
+            self.residency.acquire([(0, 1)])
+        self.assertEqual(caught.exception.reason, "UNKNOWN_SESSION")
 
 
 if __name__ == "__main__":

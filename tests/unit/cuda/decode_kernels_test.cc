@@ -109,7 +109,7 @@ TEST_CASE("Prepare: rows are what ActivationRows makes of them", "[cuda]") {
   std::fill(inputs[4].begin(), inputs[4].end(), -0.0f);
   const auto owner = Must(KernelDevice::Open(2));
   KernelDevice& device = *owner;
-  const PreparedRows out = NewRows(device, 5, kColumns);
+  const PreparedRows out = Must(NewRows(device, 5, kColumns));
   const float* values = Must(Upload(device, Flat(inputs)));
   REQUIRE(LaunchPrepare({values, 5, out}, device.stream()) == 0);
   Must(device.Wait());

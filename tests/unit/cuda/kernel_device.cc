@@ -1,5 +1,6 @@
 #include "tests/unit/cuda/kernel_device.h"
 
+#include <limits>
 #include <utility>
 
 namespace moetier::kernels::cuda {
@@ -41,6 +42,20 @@ Status KernelDevice::Wait() {
 Status KernelDevice::Run(const DeviceWork& work) {
   RETURN_IF_ERROR(gpu_->CheckLaunch(work()));
   return Wait();
+}
+
+Result<PreparedRows> NewRows(KernelDevice& device, uint32_t rows, uint32_t columns) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  PreparedRows made{};
+  made.columns = columns;
+  made.blocks = (columns + 31) / 32;
+  const size_t all = size_t{rows} * made.blocks;
+  ASSIGN_OR_RETURN(made.values, Upload(device, std::vector<float>(32 * all, kNan)));
+  ASSIGN_OR_RETURN(made.codes, Upload(device, std::vector<int8_t>(32 * all, 99)));
+  ASSIGN_OR_RETURN(made.scales, Upload(device, std::vector<float>(all, kNan)));
+  ASSIGN_OR_RETURN(made.scaled_sums, Upload(device, std::vector<float>(all, kNan)));
+  ASSIGN_OR_RETURN(made.half_sums, Upload(device, std::vector<int32_t>(2 * all, 123456)));
+  return made;
 }
 
 }  // namespace moetier::kernels::cuda

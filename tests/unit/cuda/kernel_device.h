@@ -73,6 +73,9 @@ Result<std::vector<T>> Download(KernelDevice& device, const T* at, size_t count)
   return values;
 }
 
+// Memory for prepared rows, filled with what no kernel may take for data.
+Result<PreparedRows> NewRows(KernelDevice& device, uint32_t rows, uint32_t columns);
+
 }  // namespace moetier::kernels::cuda
 
 #endif  // MOETIER_TESTS_UNIT_CUDA_KERNEL_DEVICE_H_

@@ -1,14 +1,11 @@
 #include "tests/unit/cuda/layer_call.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/cuda/expert_plan.h"
 
 namespace moetier::kernels::cuda {
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // The picks sorted by expert, and what the kernels need to know of them. `records` is where the
 // experts lie on the device.
@@ -59,18 +56,6 @@ std::vector<float> Flat(const Rows& rows) {
   return flat;
 }
 
-PreparedRows NewRows(KernelDevice& device, uint32_t rows, uint32_t columns) {
-  const uint32_t blocks = (columns + 31) / 32;
-  const size_t all = size_t{rows} * blocks;
-  return {.values = Must(Upload(device, std::vector<float>(32 * all, kNan))),
-          .codes = Must(Upload(device, std::vector<int8_t>(32 * all, 99))),
-          .scales = Must(Upload(device, std::vector<float>(all, kNan))),
-          .scaled_sums = Must(Upload(device, std::vector<float>(all, kNan))),
-          .half_sums = Must(Upload(device, std::vector<int32_t>(2 * all, 123456))),
-          .columns = columns,
-          .blocks = blocks};
-}
-
 LayerResult RunLayer(const Way& way, const std::vector<RandomExpert>& experts, const Rows& inputs,
                      const std::vector<Pick>& picks) {
   const ExpertShape& shape = experts[0].shape;
@@ -90,8 +75,8 @@ LayerResult RunLayer(const Way& way, const std::vector<RandomExpert>& experts, c
   const ExpertRun* runs = Must(Upload(device, schedule.runs));
   const uint32_t* row_of_pick = Must(Upload(device, schedule.row_of_pick));
   const auto run_count = static_cast<uint32_t>(schedule.runs.size());
-  const PreparedRows x = NewRows(device, rows, shape.hidden);
-  const PreparedRows h = NewRows(device, static_cast<uint32_t>(picks.size()), shape.ffn);
+  const PreparedRows x = Must(NewRows(device, rows, shape.hidden));
+  const PreparedRows h = Must(NewRows(device, static_cast<uint32_t>(picks.size()), shape.ffn));
   float* y = Must(Upload(device, std::vector<float>(picks.size() * shape.hidden, 1e30f)));
   float* out = Must(Upload(device, std::vector<float>(inputs.size() * shape.hidden, 1e30f)));
   const PrepareCall prepare = {Must(Upload(device, Flat(inputs))), rows, x};

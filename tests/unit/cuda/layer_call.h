@@ -37,9 +37,6 @@ struct LayerResult {
 LayerResult RunLayer(const Way& way, const std::vector<RandomExpert>& experts, const Rows& inputs,
                      const std::vector<Pick>& picks);
 
-// Memory for prepared rows, filled with what no kernel may take for data.
-PreparedRows NewRows(KernelDevice& device, uint32_t rows, uint32_t columns);
-
 std::vector<float> Flat(const Rows& rows);
 
 // The value, or a failed test.

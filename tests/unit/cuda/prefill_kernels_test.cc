@@ -150,7 +150,7 @@ TEST_CASE("Launches: planes that 16-byte copies cannot read are refused", "[cuda
   const ExpertPlan plan = *MakeExpertPlan(shape, *MakeRecordLayout(shape, RecordForm::kRows16));
   const auto owner = Must(KernelDevice::Open(0));
   KernelDevice& device = *owner;
-  const PreparedRows rows = NewRows(device, 8, 64);
+  const PreparedRows rows = Must(NewRows(device, 8, 64));
   PreparedRows odd = rows;
   odd.codes += 4;
   CHECK(LaunchGateUp({plan, nullptr, 1, 8, nullptr, odd, rows}, device.stream()) == 1);

@@ -21,8 +21,10 @@ using kernels::cuda::EmulatedGpu;
 using kernels::cuda::StreamHandle;
 using testing::DeviceRecord;
 using testing::DeviceRows;
+using testing::FourSlots;
 using testing::Pattern;
 using testing::SyntheticModel;
+using testing::WorkMemory;
 
 EmulatedGpu::Options Card(uint64_t seed = 0, uint32_t compute = 90) {
   EmulatedGpu::Options options;
@@ -35,22 +37,16 @@ EmulatedGpu::Options Card(uint64_t seed = 0, uint32_t compute = 90) {
   return options;
 }
 
-// A device on the emulated card, with an arena of four slots a size class of the synthetic model,
-// of eight places each.
+// A device on the emulated card, with an arena of FourSlots of the synthetic model.
 class Bench {
  public:
   explicit Bench(EmulatedGpu::Options card = Card(), Bytes budget = 16_MiB)
       : device(CudaDevice::Create({.name = "gpu0", .budget = budget}, Open(std::move(card)), clock)
                    .value()) {
-    for (const SizeClassGeometry& each : model.geometry().size_classes) {
-      plan.regions.push_back(
-          {.slot_bytes = each.slot_bytes, .slots = 4, .offset = plan.total.count(), .records = 8});
-      plan.total += each.slot_bytes * 4;
-    }
     for (const LayerGeometry& layer : model.geometry().layers) {
       REQUIRE(device->Admit(layer.shape, layer.record).has_value());
     }
-    arena = device->Allocate(plan, "vram").value();
+    arena = device->Allocate(FourSlots(model), "vram").value();
     device->Start(record);
   }
   ~Bench() { device->Stop(); }
@@ -73,6 +69,7 @@ class Bench {
     const std::vector<RunDone> done = record.Runs(runs);
     return done.size() == runs ? done.back().outcome : DeviceOutcome::kCancelled;
   }
+  DeviceRows& Rows(LayerIndex layer, uint32_t rows) { return memory.Rows(model, layer, rows); }
   [[nodiscard]] std::span<std::byte> Record(LayerIndex layer, uint16_t expert) {
     const Extent extent = model.Locate(layer, ExpertIndex{expert});
     return model.file().subspan(extent.offset, extent.bytes);
@@ -81,9 +78,9 @@ class Bench {
   SteadyClock clock;
   SyntheticModel model{{.experts = 4, .hidden = 64, .ffn = 64}};
   DeviceRecord record;
+  WorkMemory memory;
   EmulatedGpu* gpu = nullptr;  // the device's
   std::unique_ptr<CudaDevice> device;
-  ArenaPlan plan;
   std::unique_ptr<DeviceArena> arena;
   size_t copies = 0;
   size_t runs = 0;
@@ -128,9 +125,9 @@ class DeafGpu final : public EmulatedGpu {
 
 TEST_CASE("CudaDevice: what is copied in comes out again, in the order of the copies", "[cuda]") {
   Bench bench;
-  const std::vector<std::byte> first = Pattern(4096, 1);
-  const std::vector<std::byte> second = Pattern(4096, 77);
-  std::vector<std::byte> out(4096);
+  auto& first = bench.memory.Keep(Pattern(4096, 1));
+  auto& second = bench.memory.Keep(Pattern(4096, 77));
+  auto& out = bench.memory.Zeros(4096);
   bench.device->Copy(CopyId{1}, CopyIn{.from = first, .to = bench.Slot(2)});
   bench.device->Copy(CopyId{2}, CopyOut{.from = bench.Slot(2), .to = out});
   bench.device->Copy(CopyId{3}, CopyIn{.from = second, .to = bench.Slot(2)});
@@ -149,7 +146,7 @@ TEST_CASE("CudaDevice: a run has the reference's bits from a slot and from RAM",
     REQUIRE(bench.device->ShowHost(bench.model.file()).has_value());
     for (const uint32_t rows : {1u, 3u, 19u}) {
       const LayerIndex layer{2};
-      DeviceRows work(bench.model, layer, rows);
+      DeviceRows& work = bench.Rows(layer, rows);
       const std::span<std::byte> record = bench.Record(layer, 3);
       REQUIRE(bench.Copy(CopyIn{.from = record, .to = bench.Slot(1)}) == DeviceOutcome::kDone);
       const std::vector<float> expected = work.Expected(bench.model, 3);
@@ -170,26 +167,21 @@ TEST_CASE("CudaDevice: experts of one run share its rows, and a run may be large
   static_assert(3 * kRows > GpuLane::kPicksAtOnce);
   Bench bench;
   const LayerIndex layer{1};
-  DeviceRows rows(bench.model, layer, kRows);
-  std::vector<std::vector<float>> results(3);
-  std::vector<std::vector<float*>> places(3);
+  const DeviceRows& shared = bench.Rows(layer, kRows);
+  std::vector<const DeviceRows*> results;
   std::vector<DeviceTask> tasks;
   for (uint16_t expert = 0; expert < 3; ++expert) {
     REQUIRE(bench.Copy(CopyIn{.from = bench.Record(layer, expert), .to = bench.Slot(expert)}) ==
             DeviceOutcome::kDone);
-    results[expert].resize(rows.results.size());
-    for (const float* y : rows.y) {
-      places[expert].push_back(results[expert].data() + (y - rows.results.data()));
-    }
-    DeviceTask task = rows.Task(bench.Slot(expert));
-    task.y = places[expert];
+    DeviceRows& own = bench.Rows(layer, kRows);
+    results.push_back(&own);
+    DeviceTask task = own.Task(bench.Slot(expert));
+    task.tokens = shared.tokens;
     tasks.push_back(task);
   }
   REQUIRE(bench.Compute(tasks) == DeviceOutcome::kDone);
   for (uint16_t expert = 0; expert < 3; ++expert) {
-    std::vector<float> outputs;
-    for (const float* y : places[expert]) outputs.insert(outputs.end(), y, y + 64);
-    CHECK(outputs == rows.Expected(bench.model, expert));
+    CHECK(results[expert]->Outputs() == shared.Expected(bench.model, expert));
   }
 }
 
@@ -199,9 +191,9 @@ TEST_CASE("CudaDevice: runs over slots, runs over RAM and copies go on side by s
   const LayerIndex layer{1};
   REQUIRE(bench.Copy(CopyIn{.from = bench.Record(layer, 0), .to = bench.Slot(0)}) ==
           DeviceOutcome::kDone);
-  DeviceRows in_slot(bench.model, layer, 2);
-  DeviceRows in_ram(bench.model, layer, 2);
-  std::vector<std::byte> out(4096);
+  DeviceRows& in_slot = bench.Rows(layer, 2);
+  DeviceRows& in_ram = bench.Rows(layer, 2);
+  auto& out = bench.memory.Zeros(4096);
   for (uint64_t i = 0; i < 10; ++i) {
     bench.device->Run(RunId{++bench.runs}, {in_slot.Task(bench.Slot(0))});
     bench.device->Run(RunId{++bench.runs},
@@ -220,12 +212,12 @@ TEST_CASE("CudaDevice: a GPU that hangs is lost when its time is up, and stops",
   EmulatedGpu::Options card = Card();
   card.longest_wait = std::chrono::milliseconds(200);
   Bench bench(card);
-  DeviceRows rows(bench.model, LayerIndex{1}, 2);
+  DeviceRows& rows = bench.Rows(LayerIndex{1}, 2);
   bench.gpu->Hang();
   CHECK(bench.Compute({rows.Task(bench.Slot(0))}) == DeviceOutcome::kFailed);
   REQUIRE(bench.record.losses().size() == 1);
   CHECK_THAT(bench.record.losses()[0].message, Catch::Contains("has not answered for"));
-  const std::vector<std::byte> bytes(4096);
+  auto& bytes = bench.memory.Zeros(4096);
   CHECK(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kFailed);
 }
 
@@ -305,7 +297,7 @@ TEST_CASE("CudaDevice: an expert too large for the card's memory is refused, the
   REQUIRE(!refused.has_value());
   CHECK(refused.error().code == ErrorCode::kExhausted);
   const LayerIndex layer{1};
-  DeviceRows work(bench.model, layer, 1);
+  DeviceRows& work = bench.Rows(layer, 1);
   REQUIRE(bench.Copy(CopyIn{.from = bench.Record(layer, 2), .to = bench.Slot(0)}) ==
           DeviceOutcome::kDone);
   CHECK(bench.Compute({work.Task(bench.Slot(0))}) == DeviceOutcome::kDone);
@@ -336,11 +328,11 @@ TEST_CASE("CudaDevice: a slot that is given back frees its granules, and comes b
   const Bytes free = bench.device->free();
   CHECK(free == 16_MiB - all);
   REQUIRE(bench.arena->Places(SizeClass{0}) == 8);
-  const std::vector<std::byte> bytes = Pattern(4096, 5);
+  auto& bytes = bench.memory.Keep(Pattern(4096, 5));
   REQUIRE(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(3)}) == DeviceOutcome::kDone);
   const DeviceAddress address = bench.Slot(3);
   for (uint32_t slot = 0; slot < 3; ++slot) bench.arena->GiveBack(SizeClass{0}, SlotIndex{slot});
-  std::vector<std::byte> out(4096);
+  auto& out = bench.memory.Zeros(4096);
   REQUIRE(bench.Copy(CopyOut{.from = bench.Slot(3), .to = out}) == DeviceOutcome::kDone);
   CHECK(out == bytes);
   bench.arena->GiveBack(SizeClass{0}, SlotIndex{3});
@@ -370,14 +362,14 @@ TEST_CASE("CudaDevice: a card that fails is lost once, and all that comes later 
   EmulatedGpu::Options card = Card();
   card.fails_after = 40;
   Bench bench(card);
-  const std::vector<std::byte> bytes = Pattern(512, 9);
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   DeviceOutcome last = DeviceOutcome::kDone;
   while (last == DeviceOutcome::kDone) {
     last = bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)});
   }
   CHECK(last == DeviceOutcome::kFailed);
   CHECK(bench.copies > 1);
-  DeviceRows work(bench.model, LayerIndex{1}, 1);
+  DeviceRows& work = bench.Rows(LayerIndex{1}, 1);
   CHECK(bench.Compute({work.Task(bench.Slot(0))}) == DeviceOutcome::kFailed);
   REQUIRE(bench.record.losses().size() == 1);
   CHECK_THAT(bench.record.losses()[0].message, Catch::StartsWith("device gpu0 is lost: "));
@@ -395,7 +387,7 @@ TEST_CASE("CudaDevice: slots of RAM come and go after the card is lost", "[cuda]
   ram.total = 16_KiB;
   const std::unique_ptr<Arena> arena = Arena::Create(ram, {}).value();
   const auto shown = ShownSlots::Create(*bench.device, *arena, {2}, {}).value();
-  const std::vector<std::byte> bytes = Pattern(512, 9);
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   while (bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kDone) {
   }
   REQUIRE(bench.record.losses().size() == 1);

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -101,6 +103,34 @@ struct DeviceRows {
   std::vector<float> results;
   std::vector<float*> y;
 };
+
+// The host's memory that a device's work reads and writes. A bench has it before its device: where
+// a wait gives up, the test ends while the work is still under way, until the device has stopped.
+class WorkMemory {
+ public:
+  DeviceRows& Rows(SyntheticModel& model, LayerIndex layer, uint32_t rows) {
+    return rows_.emplace_back(model, layer, rows);
+  }
+  std::vector<std::byte>& Keep(std::vector<std::byte> bytes) {
+    return buffers_.emplace_back(std::move(bytes));
+  }
+  std::vector<std::byte>& Zeros(size_t bytes) { return Keep(std::vector<std::byte>(bytes)); }
+
+ private:
+  std::deque<DeviceRows> rows_;
+  std::deque<std::vector<std::byte>> buffers_;
+};
+
+// Four slots a size class of the model, and eight places each.
+inline ArenaPlan FourSlots(const SyntheticModel& model) {
+  ArenaPlan plan;
+  for (const SizeClassGeometry& each : model.geometry().size_classes) {
+    plan.regions.push_back(
+        {.slot_bytes = each.slot_bytes, .slots = 4, .offset = plan.total.count(), .records = 8});
+    plan.total += each.slot_bytes * 4;
+  }
+  return plan;
+}
 
 }  // namespace moetier::testing
 

@@ -2,7 +2,11 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "tests/unit/device/device_probe.h"
@@ -13,8 +17,10 @@ namespace {
 
 using testing::DeviceRecord;
 using testing::DeviceRows;
+using testing::FourSlots;
 using testing::Pattern;
 using testing::SyntheticModel;
+using testing::WorkMemory;
 
 // Time passes when the device waits, and only then.
 class SteppedClock final : public Clock {
@@ -28,16 +34,11 @@ class SteppedClock final : public Clock {
   std::atomic<TimePoint> now_{TimePoint{}};
 };
 
-// A device whose arena has four slots a size class of the synthetic model.
+// A device whose arena has FourSlots of the synthetic model.
 class Bench {
  public:
   explicit Bench(EmulatedDevice::Options options = {})
       : device(Fill(std::move(options)), clock, kernels) {
-    for (const SizeClassGeometry& each : model.geometry().size_classes) {
-      plan.regions.push_back(
-          {.slot_bytes = each.slot_bytes, .slots = 4, .offset = plan.total.count(), .records = 8});
-      plan.total += each.slot_bytes * 4;
-    }
     arena = device.Allocate(plan, "vram").value();
     device.Start(record);
   }
@@ -59,7 +60,7 @@ class Bench {
     return arena->Slot(SizeClass{0}, SlotIndex{slot});
   }
   std::vector<std::byte> ReadBack(uint64_t id, uint32_t slot, size_t bytes) {
-    std::vector<std::byte> out(bytes);
+    std::vector<std::byte>& out = memory.Zeros(bytes);
     const size_t before = copies++;
     device.Copy(CopyId{id}, CopyOut{.from = Slot(slot), .to = out});
     CHECK(record.Copies(before + 1).back().outcome == DeviceOutcome::kDone);
@@ -77,21 +78,47 @@ class Bench {
   kernels::ExpertKernels kernels =
       kernels::ExpertKernels::Create(kernels::InstructionSet::kScalar).value();
   DeviceRecord record;
+  WorkMemory memory;
   EmulatedDevice device;
-  ArenaPlan plan;
+  const ArenaPlan plan = FourSlots(model);
   std::unique_ptr<DeviceArena> arena;
   size_t copies = 0;  // whose completions were awaited
   size_t runs = 0;
 };
 
+// Of this process's threads.
+std::multiset<std::string> ThreadNames() {
+  std::multiset<std::string> names;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "comm");
+    std::string name;
+    std::getline(file, name);
+    names.insert(name);
+  }
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("EmulatedDevice: the threads of several devices are told apart", "[device]") {
+  EmulatedDevice::Options options = Bench::Stepped();
+  const Bench first(options);
+  options.number = 12;
+  const Bench other(options);
+  const std::multiset<std::string> names = ThreadNames();
+  for (const char* name : {"device0-copy", "device0-run", "device0-link", "device12-copy",
+                           "device12-run", "device12-link"}) {
+    INFO(name);
+    CHECK(names.count(name) == 1);
+  }
+}
 
 TEST_CASE("EmulatedDevice: what is copied in comes out again, in the order of the copies",
           "[device]") {
   Bench bench(Bench::Stepped());
-  const std::vector<std::byte> first = Pattern(4096, 1);
-  const std::vector<std::byte> second = Pattern(4096, 77);
-  std::vector<std::byte> out(4096);
+  auto& first = bench.memory.Keep(Pattern(4096, 1));
+  auto& second = bench.memory.Keep(Pattern(4096, 77));
+  auto& out = bench.memory.Zeros(4096);
   bench.device.Copy(CopyId{1}, CopyIn{.from = first, .to = bench.Slot(2)});
   bench.device.Copy(CopyId{2}, CopyOut{.from = bench.Slot(2), .to = out});
   bench.device.Copy(CopyId{3}, CopyIn{.from = second, .to = bench.Slot(2)});
@@ -111,7 +138,7 @@ TEST_CASE("EmulatedDevice: a copy takes the latency and its bytes at the set rat
   options.copy_rate = 1e9;
   options.copy_latency = std::chrono::microseconds(30);
   Bench bench(options);
-  const std::vector<std::byte> bytes = Pattern(4000, 0);
+  auto& bytes = bench.memory.Keep(Pattern(4000, 0));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(1)});
   REQUIRE(bench.record.Copies(2).size() == 2);
@@ -122,7 +149,7 @@ TEST_CASE("EmulatedDevice: a run has the reference's bits from a slot and from R
   Bench bench(Bench::Stepped());
   for (const uint32_t rows : {1u, 3u, 19u}) {
     const LayerIndex layer{2};
-    DeviceRows work(bench.model, layer, rows);
+    DeviceRows& work = bench.memory.Rows(bench.model, layer, rows);
     const Extent extent = bench.model.Locate(layer, ExpertIndex{3});
     const std::span<std::byte> record = bench.model.file().subspan(extent.offset, extent.bytes);
     bench.device.Copy(CopyId{rows}, CopyIn{.from = record, .to = bench.Slot(1)});
@@ -145,8 +172,8 @@ TEST_CASE("EmulatedDevice: a cancelled copy that has not begun writes nothing", 
   EmulatedDevice::Options options;
   options.wait_until = [released](TimePoint) { released.wait(); };
   Bench bench(options);
-  const std::vector<std::byte> bytes = Pattern(512, 9);
-  const std::vector<std::byte> other = Pattern(512, 100);
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
+  auto& other = bench.memory.Keep(Pattern(512, 100));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = other, .to = bench.Slot(0)});
   bench.device.CancelCopy(CopyId{2});
@@ -162,7 +189,7 @@ TEST_CASE("EmulatedDevice: a cancelled copy that has not begun writes nothing", 
 TEST_CASE("EmulatedDevice: a copy told to fail fails alone", "[device]") {
   Bench bench(Bench::Stepped());
   bench.device.FailCopies(1);
-  const std::vector<std::byte> bytes = Pattern(512, 9);
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   const std::vector<CopyDone> done = bench.record.Copies(2);
@@ -176,7 +203,7 @@ TEST_CASE("EmulatedDevice: a lost device says so once and fails all that comes",
   EmulatedDevice::Options options = Bench::Stepped();
   options.lost_after = 2;
   Bench bench(options);
-  const std::vector<std::byte> bytes = Pattern(512, 9);
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   for (uint64_t i = 1; i <= 4; ++i) {
     bench.device.Copy(CopyId{i}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   }
@@ -184,7 +211,7 @@ TEST_CASE("EmulatedDevice: a lost device says so once and fails all that comes",
   REQUIRE(done.size() == 4);
   CHECK(done[0].outcome == DeviceOutcome::kDone);
   for (size_t i = 1; i < 4; ++i) CHECK(done[i].outcome == DeviceOutcome::kFailed);
-  DeviceRows work(bench.model, LayerIndex{1}, 1);
+  DeviceRows& work = bench.memory.Rows(bench.model, LayerIndex{1}, 1);
   CHECK(bench.Compute(work.Task(bench.Slot(0))) == DeviceOutcome::kFailed);
   bench.device.Lose("again");
   REQUIRE(bench.record.losses().size() == 1);
@@ -219,7 +246,7 @@ TEST_CASE("EmulatedDevice: a slot that is given back and taken again leaves the 
   const Bytes size = bench.arena->size();
   const Bytes slot = bench.plan.regions[0].slot_bytes;
   REQUIRE(bench.arena->Places(SizeClass{0}) == 8);
-  const std::vector<std::byte> bytes = Pattern(4096, 5);
+  auto& bytes = bench.memory.Keep(Pattern(4096, 5));
   bench.device.Copy(CopyId{1}, CopyIn{.from = bytes, .to = bench.Slot(1)});
   bench.device.Copy(CopyId{2}, CopyIn{.from = bytes, .to = bench.Slot(2)});
   REQUIRE(bench.record.Copies(bench.copies = 2).size() == 2);
@@ -296,7 +323,7 @@ TEST_CASE("EmulatedDevice: Stop answers all that is unfinished", "[device]") {
   EmulatedDevice::Options options;
   options.wait_until = [released](TimePoint) { released.wait(); };
   Bench bench(options);
-  const std::vector<std::byte> bytes = Pattern(512, 9);
+  auto& bytes = bench.memory.Keep(Pattern(512, 9));
   for (uint64_t i = 1; i <= 5; ++i) {
     bench.device.Copy(CopyId{i}, CopyIn{.from = bytes, .to = bench.Slot(0)});
   }

@@ -208,6 +208,7 @@ TEST_CASE("GpusFor: the listed GPUs, the first if none is, none when they are of
   CHECK(wanted.choices[0].budget == 3_GiB);
   CHECK(wanted.choices[0].reserve == 5_MiB);
   CHECK(wanted.choices[1].name == "other");
+  CHECK(wanted.choices[1].number == 1);
   CHECK(wanted.choices[1].exportable);
   CHECK(CoreOptions(config).emulated.empty());
   config.gpu = UseGpu::kOff;
@@ -215,6 +216,7 @@ TEST_CASE("GpusFor: the listed GPUs, the first if none is, none when they are of
   config.gpu = UseGpu::kAuto;
   for (DeviceConfig& each : config.devices) each.kind = DeviceKind::kEmulated;
   CHECK(GpusFor(config).choices.empty());
+  CHECK(CoreOptions(config).emulated[1].number == 1);
 }
 
 TEST_CASE("ModelOptionsFor: what a model has of the device", "[process]") {

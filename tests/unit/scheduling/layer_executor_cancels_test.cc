@@ -14,10 +14,6 @@ namespace {
 
 using Bench = LeasesBench;
 using testing::ResidencyClient;
-using Micros = std::chrono::microseconds;
-using Delivery = FakeRecordReader::Delivery;
-
-constexpr Micros kLong{60'000'000};
 
 template <typename T>
 bool Waits(const std::future<T>& answer) {

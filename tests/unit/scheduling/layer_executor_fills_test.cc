@@ -1,7 +1,6 @@
 // Transfers to RAM, victims and routes over an executor without a device.
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -12,10 +11,6 @@ namespace {
 
 using Bench = LeasesBench;
 using testing::ResidencyClient;
-using Micros = std::chrono::microseconds;
-using Delivery = FakeRecordReader::Delivery;
-
-constexpr Micros kLong{10'000'000};
 
 }  // namespace
 
@@ -36,9 +31,7 @@ TEST_CASE("Fills: what is absent is read, what is resident is in place", "[sched
 TEST_CASE("Fills: no key of a call makes room for another", "[scheduling]") {
   Bench bench(6, Delivery::kManual);
   ResidencyClient client = bench.Open(1);
-  std::jthread completer([&bench](const std::stop_token& stop) {
-    while (!stop.stop_requested()) bench.reader.CompleteAll();
-  });
+  const std::jthread completer = bench.reader.KeepCompleting();
   for (uint16_t expert = 0; expert < 6; ++expert) bench.Use(expert);
   // The least recent, before and after what evicts.
   const auto outcomes =
@@ -124,9 +117,7 @@ TEST_CASE("Fills: there is no room beyond what calls leave, nor for pins beside 
   const Result<uint32_t> refused = bench.executor.Pin({bench.Key(0), bench.Key(5)});
   REQUIRE_FALSE(refused.has_value());
   CHECK_THAT(refused.error().message, Catch::Contains("1 are leased to sessions"));
-  std::jthread completer([&bench](const std::stop_token& stop) {
-    while (!stop.stop_requested()) bench.reader.CompleteAll();
-  });
+  const std::jthread completer = bench.reader.KeepCompleting();
   REQUIRE(bench.executor.Pin({bench.Key(5)}).has_value());
   // Both ways: what pins take is not leased.
   CHECK(client.Refusal(bench.Key(1)).why == NotLeasedWhy::kNoRoom);

@@ -16,10 +16,6 @@ namespace {
 
 using Bench = LeasesBench;
 using testing::ResidencyClient;
-using Micros = std::chrono::microseconds;
-using Delivery = FakeRecordReader::Delivery;
-
-constexpr Micros kLong{10'000'000};
 
 }  // namespace
 
@@ -199,7 +195,7 @@ TEST_CASE("Leases: an Acquire that does not wait, or not long enough, joins the 
   const NotLeased at_once = client.Refusal(bench.Key(3));
   CHECK(at_once.why == NotLeasedWhy::kLoading);
   CHECK(at_once.transfer == TransferId{1});
-  const NotLeased late = client.Refusal(bench.Key(3), {}, Micros(2000));
+  const NotLeased late = client.Refusal(bench.Key(3), {}, std::chrono::milliseconds(2));
   CHECK(late.why == NotLeasedWhy::kLoading);
   CHECK(late.transfer == TransferId{1});
   CHECK(bench.reader.pending().size() == 1);

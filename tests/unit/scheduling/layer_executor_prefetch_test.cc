@@ -46,12 +46,7 @@ class Foreseeing {
     executor.AddModel(Load(slots));
   }
   ~Foreseeing() {
-    std::jthread completer([this](std::stop_token stop) {
-      while (!stop.stop_requested()) {
-        reader.CompleteAll();
-        std::this_thread::yield();
-      }
-    });
+    const std::jthread completer = reader.KeepCompleting();
     executor.Stop();
   }
 
