@@ -275,7 +275,9 @@ Status EmulatedGpu::Record(EventHandle event, StreamHandle stream) {
 Status EmulatedGpu::Wait(EventHandle event, HostWait wait) {
   {
     MutexLock lock(mu_);
-    failed_ = failed_ || (options_.fails_after > 0 && ++waits_ > options_.fails_after);
+    const bool ends = options_.fails_after > 0 && ++waits_ > options_.fails_after;
+    hangs_ = hangs_ || (ends && options_.hangs);
+    failed_ = failed_ || (ends && !options_.hangs);
     RETURN_IF_ERROR(CheckAlive());
   }
   RETURN_IF_ERROR(AwaitAnswer(wait));

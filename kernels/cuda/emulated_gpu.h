@@ -25,6 +25,7 @@ class EmulatedGpu : public Gpu {
     size_t granule = size_t{64} << 10;  // bytes, whole pages; GPUs have 2 MiB
     Sharing sharing = Sharing::kNone;
     uint64_t fails_after = 0;  // waits until it fails for good; 0: never
+    bool hangs = false;        // it does not fail then, it answers no more
     std::chrono::nanoseconds longest_wait = kLongestWait;
   };
   explicit EmulatedGpu(Options options);

@@ -42,7 +42,14 @@ for failure in "12 gpu0" "20 gpu0 zero-copy" "60 gpu0"; do
     same "$(setup)" -- --rows 1 --sessions 4 --lane "${failure#* }"
   check "and that is said" out_has device:lost
 done
-unset MOETIER_EMULATED_GPU_WAITS
+export MOETIER_EMULATED_GPU_HANGS=100
+for failure in "14 gpu0" "31 gpu0 zero-copy"; do
+  export MOETIER_EMULATED_GPU_WAITS=${failure%% *}
+  check "the card hangs at wait and lane $failure" \
+    same "$(setup)" -- --rows 1 --sessions 4 --lane "${failure#* }"
+  check "and is given up by name" out_has "the GPU has not answered"
+done
+unset MOETIER_EMULATED_GPU_WAITS MOETIER_EMULATED_GPU_HANGS
 
 readonly UUID=GPU-00000000-0000-0000-0000-00000000000  # and a digit
 readonly SECOND=${UUID}1 OTHER=${UUID}9

@@ -1,8 +1,9 @@
 // The GPUs of a daemon that is built over the emulator: three uneven cards. What a program with the
 // CUDA backend does without a GPU is that backend's whole source but for the calls of CUDA's
 // runtime. MOETIER_EMULATED_GPU_WAITS: after so many waits a card fails for good, each of them or
-// the one of MOETIER_EMULATED_GPU_FAILS, by number. MOETIER_EMULATED_GPU_SEED: the order of blocks,
-// threads and streams.
+// the one of MOETIER_EMULATED_GPU_FAILS, by number; MOETIER_EMULATED_GPU_HANGS: it hangs then, and
+// is waited for so many milliseconds. MOETIER_EMULATED_GPU_SEED: the order of blocks, threads and
+// streams.
 
 #include <cstdlib>
 #include <string>
@@ -40,6 +41,10 @@ Result<std::unique_ptr<Gpu>> OpenGpu(const GpuInfo& gpu, Sharing sharing) {
   const char* const failing = std::getenv("MOETIER_EMULATED_GPU_FAILS");
   if (failing == nullptr || std::to_string(gpu.ordinal) == failing) {
     options.fails_after = NumberFrom("MOETIER_EMULATED_GPU_WAITS");
+  }
+  if (const uint64_t patience = NumberFrom("MOETIER_EMULATED_GPU_HANGS"); patience > 0) {
+    options.hangs = true;
+    options.longest_wait = std::chrono::milliseconds(patience);
   }
   return std::unique_ptr<Gpu>(std::make_unique<EmulatedGpu>(std::move(options)));
 }
