@@ -42,8 +42,9 @@ check "in words too" status_says "48 slots given to clients that map them; refus
 check "all leases have ended" equal "$(leased)" 0
 two_engines() {
   engine >"$work/second" 2>&1 &
-  local second=$!
-  engine && wait "$second"
+  local second=$! first_status=0
+  engine || first_status=$?
+  wait "$second" && return "$first_status"
 }
 check "two engines at once" exits 0 two_engines
 
