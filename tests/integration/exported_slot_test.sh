@@ -21,7 +21,7 @@ setup() {
   echo "fastlane: {trusted_users: [$1]}"
   echo "devices: ${2:-[{kind: cuda, budget: 64MiB\}]}"
 }
-engine() { timeout 120 "$client" "$MOETIER_SOCKET" "$@"; }
+engine() { timeout 120 "$client" "$MOETIER_SOCKET"; }
 # status_is FIELD VALUE: of the status as JSON.
 status_is() { "$ctl" status --json >"$work/out" && equal "$(json_value "$1")" "$2"; }
 status_says() { "$ctl" status >"$work/out" && out_has "$1"; }
@@ -31,7 +31,7 @@ print(sum(each["leased"] for pool in json.load(sys.stdin)["pools"] for each in p
 }
 
 readonly UUID=GPU-00000000-0000-0000-0000-00000000000  # and a digit
-readonly ME="$(id -u)"
+ME="$(id -u)"
 check "a daemon that trusts this user" start_daemon "$(setup "$ME")"
 check "an engine maps slots on the GPU" exits 0 engine
 check "and finds the bytes of RAM in all" out_has "48 slots mapped"
@@ -42,8 +42,9 @@ check "in words too" status_says "48 slots given to clients that map them; refus
 check "all leases have ended" equal "$(leased)" 0
 two_engines() {
   engine >"$work/second" 2>&1 &
-  local second=$!
-  engine && wait "$second"
+  local second=$! first_status=0
+  engine || first_status=$?
+  wait "$second" && return "$first_status"
 }
 check "two engines at once" exits 0 two_engines
 

@@ -21,25 +21,29 @@ namespace moetier {
 namespace {
 
 constexpr std::chrono::microseconds kWait{20'000'000};
+constexpr int kMostTries = 100;
 constexpr uint32_t kExpertsALayer = 8;  // of those that the model has
 
+// Another engine may have taken it elsewhere between the transfer and the lease: then again.
 Result<v1::SlotLease> Lease(ResidencySession& session, uint32_t layer, uint32_t expert,
                             v1::PoolKind where) {
   const std::vector<uint32_t> experts = {expert};
-  ASSIGN_OR_RETURN(const v1::TransferReply coming, where == v1::POOL_KIND_RAM
-                                                       ? session.Fill(layer, experts)
-                                                       : session.Push(layer, experts));
-  if (coming.transfers(0).has_fault()) {
-    return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
-                 coming.transfers(0).fault().message()};
+  v1::NotAcquired::Why why{};
+  for (int i = 0; i < kMostTries; ++i) {
+    ASSIGN_OR_RETURN(const v1::TransferReply coming, where == v1::POOL_KIND_RAM
+                                                         ? session.Fill(layer, experts)
+                                                         : session.Push(layer, experts));
+    if (coming.transfers(0).has_fault()) {
+      return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
+                   coming.transfers(0).fault().message()};
+    }
+    ASSIGN_OR_RETURN(const v1::AcquireReply reply, session.Acquire(layer, experts, kWait, where));
+    if (reply.slots(0).has_lease()) return reply.slots(0).lease();
+    why = reply.slots(0).refused().why();
   }
-  ASSIGN_OR_RETURN(const v1::AcquireReply reply, session.Acquire(layer, experts, kWait, where));
-  const v1::AcquiredSlot& slot = reply.slots(0);
-  if (slot.has_lease()) return slot.lease();
-  return Error{
-      ErrorCode::kFailedPrecondition, Reason::kUnspecified,
-      fmt::format("expert {} of layer {} is not leased in {}: {}", expert, layer,
-                  v1::PoolKind_Name(where), v1::NotAcquired::Why_Name(slot.refused().why()))};
+  return Error{ErrorCode::kFailedPrecondition, Reason::kUnspecified,
+               fmt::format("expert {} of layer {} is not leased in {}: {}", expert, layer,
+                           v1::PoolKind_Name(where), v1::NotAcquired::Why_Name(why))};
 }
 
 // Gives the bytes that were compared.
