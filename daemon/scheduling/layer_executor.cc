@@ -105,7 +105,8 @@ void LayerExecutor::Inspect(const std::function<void(const View&)>& visit) {
 void LayerExecutor::OnLoad(LoadDone done) { mailbox_.Send(Landed{std::move(done), clock_.Now()}); }
 
 void LayerExecutor::RunOnThread(const std::function<void()>& run) {
-  std::promise<void> ran;
+  // Shared: the executor may still be in set_value when the wait is over.
+  const auto ran = std::make_shared<std::promise<void>>();
   {
     MutexLock lock(lifecycle_mu_);
     if (!running_) {
@@ -113,12 +114,12 @@ void LayerExecutor::RunOnThread(const std::function<void()>& run) {
       if (!stepped_) RemoveIdleModels();  // no loop does it any more
       return;
     }
-    mailbox_.Send(Control{[&] {
+    mailbox_.Send(Control{[&run, ran] {
       run();
-      ran.set_value();
+      ran->set_value();
     }});
   }
-  ran.get_future().wait();
+  ran->get_future().wait();
 }
 
 void LayerExecutor::AnswerEarly() {

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "daemon/scheduling/call_source.h"
 #include "daemon/scheduling/cpu_lane.h"
+#include "daemon/scheduling/lane_counters.h"
 #include "daemon/scheduling/layer_batch.h"
 #include "daemon/scheduling/layer_call.h"
 #include "daemon/scheduling/layer_planner.h"
@@ -69,7 +70,7 @@ class LayerExecutor final : public LoadListener, public DeviceListener, public C
   void Start();
   // Answers what was accepted, then ends the thread. Idempotent.
   void Stop();
-  // What is not done by `deadline` is answered with kDraining, at the next run of experts.
+  // What is not done by `deadline`, or an earlier one, is answered with kDraining, at the next run.
   // kUnavailable, and what it is, when work of the drive or the device goes on kStopsAfter beyond
   // the deadline: it may use the models' memory, so the thread goes on, too, and nothing of it may
   // be destroyed.

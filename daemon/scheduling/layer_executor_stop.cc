@@ -1,5 +1,6 @@
 // LayerExecutor's end in time: what a stop does not wait for.
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -24,10 +25,11 @@ void LayerExecutor::Stop() {
 }
 
 Status LayerExecutor::StopBy(TimePoint deadline) {
-  abandon_at_.store(deadline);
+  const TimePoint earliest = std::min(deadline, abandon_at_.load());
+  abandon_at_.store(earliest);
   stopping_.store(true);
   mailbox_.Send(Control{[] {}});
-  if (!EndsBy(deadline + kStopsAfter)) {
+  if (!EndsBy(earliest + kStopsAfter)) {
     std::string held;
     RunOnThread([&] { held = UnderWay(); });
     if (!held.empty()) {

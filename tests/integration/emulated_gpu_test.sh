@@ -23,6 +23,8 @@ fails_to_start() {
   tail -n 3 "$work/log" | grep -qF -- "$2"
 }
 
+gpu_experts() { json_value '["lanes"][2]["experts"]'; }
+
 check "the CPU alone" same "$(setup)"$'\n'"gpu: off" -- --rows 1
 for seed in 1 7; do
   export MOETIER_EMULATED_GPU_SEED=$seed
@@ -49,6 +51,27 @@ for failure in "14 gpu0" "31 gpu0 zero-copy"; do
     same "$(setup)" -- --rows 1 --sessions 4 --lane "${failure#* }"
   check "and is given up by name" out_has "the GPU has not answered"
 done
+export MOETIER_EMULATED_GPU_WAITS=30 MOETIER_EMULATED_GPU_HANGS=60000
+# hung_stop: SIGTERM while a call waits for the card; a second without any run says that it does.
+hung_stop() {
+  local experts="" still=0
+  start_daemon "$(setup)" || return 1
+  find "$work" -name '*.heat' -delete
+  replay_hash --rows 1 --lane gpu0 >"$work/hash" 2>&1 &
+  while ((still < 5)); do
+    sleep 0.2
+    "$ctl" status --json >"$work/out"
+    if [[ "$(gpu_experts)" != 0 && "$(gpu_experts)" == "$experts" ]]; then
+      still=$((still + 1))
+    else
+      still=0
+    fi
+    experts="$(gpu_experts)"
+  done
+  stop_daemon && grep -qF "has not ended; ending without it" "$work/log"
+}
+check "a stop while a card hangs ends in time, and says what it left" hung_stop
+check "with the heat saved" test -s "$(find "$work" -name '*.heat' | head -n 1)"
 unset MOETIER_EMULATED_GPU_WAITS MOETIER_EMULATED_GPU_HANGS
 
 readonly UUID=GPU-00000000-0000-0000-0000-00000000000  # and a digit
@@ -64,7 +87,6 @@ cards() {
     number=$((number + 1))
   done
 }
-gpu_experts() { json_value '["lanes"][2]["experts"]'; }
 check "two GPUs, 4 sessions" \
   same "$(cards "budget: 16MiB" "budget: 64MiB")"$'\n'"gpu: required" -- --rows 1 --sessions 4
 check "and they computed some" test "$(gpu_experts)" -gt 0

@@ -3,14 +3,8 @@
 # the bytes that RAM has; users who are not trusted, private devices and killed engines.
 # usage: exported_slot_test.sh MOETIERCTL MOETIERD_OVER_EMULATED_GPUS DATA_DIR SLOT_CLIENT
 set -uo pipefail
-ctl="$1"
-daemon="$2"
-demo="$3/demo-moe"
+source "$(dirname "${BASH_SOURCE[0]}")/daemon_setup.sh" "$@"
 client="$4"
-work="$(mktemp -d /tmp/moetier-slots.XXXXXX)"
-source "$(dirname "${BASH_SOURCE[0]}")/ctl_checks.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/daemon_harness.sh"
-trap 'stop_daemon; rm -rf "$work"' EXIT
 
 import_demo packed
 # setup TRUSTED [DEVICE_KEYS]: a quarter of the experts in RAM, and not much more on the GPU: the engine goes through more.

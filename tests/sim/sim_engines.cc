@@ -149,8 +149,9 @@ void SimEngines::EndAllSessions() {
 void SimEngines::CheckUnload() {
   const LoadedModel* const model = stage_.machine.model();
   if (model == nullptr || model->removed) return;
-  Status unleased = stage_.machine.executor.CheckUnleased(kSimModel);
-  if (stage_.canary == ExecutorCanary::kUnloadedWhileLeased) unleased = Ok{};
+  const Status unleased = stage_.canary == ExecutorCanary::kUnloadedWhileLeased
+                              ? Status(Ok{})
+                              : stage_.machine.executor.CheckUnleased(kSimModel);
   // A call that waits for some keys has others leased already.
   const bool right = unleased.has_value() ? !HasLeases() : HasLeases() || HasWaitingAcquire();
   if (right) return;

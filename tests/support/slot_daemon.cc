@@ -143,9 +143,8 @@ std::vector<std::byte> SlotDaemon::RecordInRam(uint16_t expert) {
 
 uint32_t SlotDaemon::leased() const {
   uint32_t leased = 0;
-  for (const SizeClassSnapshot& slots : core().Snapshot().pools.at(1).classes) {
-    leased += slots.leased;
-  }
+  const StatusSnapshot status = core().Snapshot();
+  for (const SizeClassSnapshot& slots : status.pools.at(1).classes) leased += slots.leased;
   return leased;
 }
 

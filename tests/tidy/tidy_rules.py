@@ -195,6 +195,16 @@ def check_generated_literals(source):
             yield Finding(source.path, number, "say the type: GENERATE(as<std::string>{}, ...)")
 
 
+LOOP_OVER_PART = re.compile(r"for \(.* : .*\w\([^()]*\)\.\w+(\.\w+\(|\[)")
+
+
+def check_loops_over_parts(source):
+    """A range-for keeps what a call returns for its members, not for what their functions give."""
+    for number, line in source.lines():
+        if source.path.endswith(CODE_SUFFIXES) and LOOP_OVER_PART.search(line):
+            yield Finding(source.path, number, "the call's result is gone in the loop: name it first")
+
+
 # Headers that no FILE_SET can hold, with the reason.
 UNLISTED_HEADERS = (
     # Bodies of the vector kernels: they compile only with their file's instruction set.
@@ -223,7 +233,8 @@ def check_headers_listed(tree):
 
 
 FILE_RULES = (check_arrows, check_restricted_headers, check_header_guard, check_length,
-              check_machine_paths, check_unfinished, check_no_throw, check_generated_literals)
+              check_machine_paths, check_unfinished, check_no_throw, check_generated_literals,
+              check_loops_over_parts)
 TREE_RULES = (check_headers_listed,)
 
 

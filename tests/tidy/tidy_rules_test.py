@@ -6,7 +6,7 @@ import unittest
 
 from tidy_rules import (MAX_LINES, SourceFile, check_arrows, check_generated_literals,
                         check_header_guard, check_headers_listed, check_length,
-                        check_machine_paths, check_no_throw, check_restricted_headers, check_tree,
+                        check_loops_over_parts, check_machine_paths, check_no_throw, check_restricted_headers, check_tree,
                         check_unfinished)
 
 
@@ -103,6 +103,14 @@ class TidyRules(unittest.TestCase):
         for text, findings in (('GENERATE("a", "bc");', 1), ('GENERATE(as<std::string>{}, "a")', 0),
                                ("GENERATE(1, 2)", 0)):
             self.assertEqual(len(found(check_generated_literals, "tests/a.cc", text)), findings)
+
+    def test_loops_over_parts_of_what_is_gone_are_found(self):
+        for text, findings in (("for (auto& a : core.Snapshot().pools.at(1).classes) {", 1),
+                               ("for (auto& a : Snapshot().pools[1].classes) {", 1),
+                               ("for (auto& a : core.Snapshot().pools) {", 0),
+                               ("for (auto& a : model.geometry().layers()) {", 0),
+                               ("for (auto& a : status.pools.at(1).classes) {", 0)):
+            self.assertEqual(len(found(check_loops_over_parts, "tests/a.cc", text)), findings)
 
     def test_a_header_that_no_list_names_is_found(self):
         cmake = SourceFile("base/CMakeLists.txt", "moetier_library(base HEADERS a.h sub/c.h)")

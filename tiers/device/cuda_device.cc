@@ -128,10 +128,10 @@ Status CudaDevice::ShowHost(std::span<std::byte> memory) {
 
 Result<std::unique_ptr<DeviceArena>> CudaDevice::Allocate(const ArenaPlan& plan,
                                                           std::string_view what) {
-  for (const ArenaRegion& region : plan.regions) {
-    RETURN_IF_ERROR(buffers_.Grow(region.slot_bytes.count()));
-  }
   ASSIGN_OR_RETURN(std::unique_ptr<GpuArena> arena, GpuArena::Create(*gpu_, budget_, plan, what));
+  Bytes largest;
+  for (const ArenaRegion& region : plan.regions) largest = std::max(largest, region.slot_bytes);
+  RETURN_IF_ERROR(buffers_.Grow(largest.count()));
   return std::unique_ptr<DeviceArena>(std::move(arena));
 }
 

@@ -63,8 +63,9 @@ class CudaDevice final : public Device, private DeviceWork {
   CudaDevice(Options options, std::unique_ptr<kernels::cuda::Gpu> gpu, const Clock& clock);
   Status SelfTest();
   Status Finish();  // of what stands in the stream of copies
-  // After work, which is no good otherwise.
+  // Since its start. What ended after a suspension is no good.
   [[nodiscard]] Status CheckAwake() const;
+  Status Look() override { return CheckAwake(); }
   [[nodiscard]] Error NotAsItWas(std::string_view what) const;
   Status BeginCopy(const DeviceCopy& copy, uint32_t place) override;
   Status Enqueue(const DeviceCopy& copy, uint32_t place);

@@ -79,12 +79,27 @@ DeviceQueues::Go DeviceQueues::MayWork() const {
 // ------------------------------------------------------------------------------------------------
 
 std::optional<DeviceQueues::QueuedCopy> DeviceQueues::NextCopy(Wait wait) {
+  if (wait == Wait::kYes) AwaitCopy();
   MutexLock lock(mu_);
-  while (wait == Wait::kYes && copies_.empty() && !stopping_) changed_.wait(mu_);
   if (copies_.empty()) return std::nullopt;
   const QueuedCopy next = copies_.front();
   copies_.pop_front();
   return next;
+}
+
+void DeviceQueues::AwaitCopy() {
+  while (!AwaitCopyFor(kLooksEvery)) {
+    if (const Status well = work_.Look(); !well) Lose(well.error().message);
+  }
+}
+
+bool DeviceQueues::AwaitCopyFor(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  MutexLock lock(mu_);
+  while (copies_.empty() && !stopping_) {
+    if (changed_.wait_until(mu_, end) == std::cv_status::timeout) break;
+  }
+  return !copies_.empty() || stopping_;
 }
 
 void DeviceQueues::CopyLoop() {

@@ -27,6 +27,9 @@ class DeviceWork {
   virtual Status BeginCopy(const DeviceCopy& copy, uint32_t place) = 0;
   // Waits for it. kDone or kFailed: this copy alone failed.
   virtual Result<DeviceOutcome> EndCopy(uint32_t place) = 0;
+  // While there is nothing to copy, now and then, on the thread of copies: whether the device is
+  // still what it was.
+  virtual Status Look() { return Ok{}; }
   // Computes, and waits for it. All records lie where `place` says.
   virtual Status Compute(RecordPlace place, const std::vector<DeviceTask>& tasks) = 0;
 };
@@ -79,6 +82,10 @@ class DeviceQueues {
 
   void CopyLoop();
   void RunLoop(RecordPlace place);
+  static constexpr std::chrono::milliseconds kLooksEvery{1000};
+  // Until there is a copy, or the end; looks at the device meanwhile.
+  void AwaitCopy() EXCLUDES(mu_);
+  [[nodiscard]] bool AwaitCopyFor(std::chrono::milliseconds time) EXCLUDES(mu_);
   // Empty when there is none: at the end, and when `wait` says not to wait for one.
   enum class Wait : uint8_t { kNo, kYes };
   [[nodiscard]] std::optional<QueuedCopy> NextCopy(Wait wait) EXCLUDES(mu_);

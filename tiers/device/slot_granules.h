@@ -16,7 +16,7 @@ Bytes DeviceMemory(const ArenaPlan& plan, Bytes granule);
 // Which granules of one size class's region have memory: those that hold a byte of a slot that has.
 // Slots stand side by side from the region's start, so that a granule may be of several slots, and
 // a slot of several granules. Pure: says what is to be mapped and unmapped, and remembers it.
-// Threads: one at a time.
+// Threads: one at a time; Of, Size and count any, beside it.
 class SlotGranules {
  public:
   // Granules that stand side by side, by number from the region's start.
@@ -46,8 +46,8 @@ class SlotGranules {
   [[nodiscard]] Bytes Size(const Run& run) const { return granule_ * run.count; }
 
  private:
-  Bytes slot_bytes_;
-  Bytes granule_;
+  const Bytes slot_bytes_;
+  const Bytes granule_;
   std::vector<bool> has_memory_;     // by slot
   std::vector<uint32_t> needed_by_;  // by granule: slots with memory
   uint64_t mapped_ = 0;

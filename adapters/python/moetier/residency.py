@@ -3,7 +3,7 @@
 import grpc
 
 from moetier import wire
-from moetier.errors import InvalidArgument, SessionEnded, from_rpc_error
+from moetier.errors import InvalidArgument, SessionEnded, Unreachable, from_rpc_error
 
 _SERVICE_OF = {"Acquire": "Residency", "Release": "Residency", "Fill": "Residency",
                "Push": "Residency", "Landed": "Residency", "Fence": "Residency",
@@ -92,7 +92,8 @@ class Residency:
         except grpc.RpcError as failure:
             self._check_ended()
             error = from_rpc_error(failure, name)
-        if error.reason == "UNKNOWN_SESSION":
+        # A daemon that is gone ends the session too; the stream's end may be read a moment later.
+        if error.reason == "UNKNOWN_SESSION" or isinstance(error, Unreachable):
             error = SessionEnded(f"{name}: {error.message}", code=error.code, reason=error.reason)
         raise error
 

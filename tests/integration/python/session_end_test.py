@@ -37,17 +37,20 @@ class SessionEndTest(unittest.TestCase):
         self.daemon.halt()
         futures = [self.session.layer_async(*golden_call(i)) for i in range(6)]
         blocked = []
-        thread = threading.Thread(target=lambda: blocked.append(
-            self.assert_ended(lambda: self.session.layer(*golden_call(0)))))
-        thread.start()
-        time.sleep(0.2)  # the call is most likely sent; the outcome is the same if it is not
+        threads = [threading.Thread(target=lambda call=call: blocked.append(self.assert_ended(call)))
+                   for call in (lambda: self.session.layer(*golden_call(0)),
+                                lambda: self.session.residency.acquire([(0, 1)]))]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)  # calls are most likely sent; the outcome is the same if they are not
         self.daemon.kill()
         for future in futures:
             error = self.assert_ended(lambda: future.result(SOON))
             self.assertEqual(error.code, "UNAVAILABLE")
             self.assertIn("attach again", str(error))
-        thread.join(SOON)
-        self.assertEqual(len(blocked), 1)
+        for thread in threads:
+            thread.join(SOON)
+        self.assertEqual(len(blocked), 2)
         self.assert_ended(lambda: self.session.layer(*golden_call(0)))
         with self.assertRaises(moetier.Unreachable):
             self.client.status()

@@ -1,6 +1,8 @@
 #include "kernels/cuda/shown_ranges.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
 
 namespace moetier::kernels::cuda {
 
@@ -87,6 +89,28 @@ TEST_CASE("ShownRanges: while one GPU hangs no range is given back, nor taken fo
   REQUIRE(!again);
   CHECK(again.error().code == ErrorCode::kUnavailable);
   CHECK(driver.Show(memory[1], 1));
+}
+
+TEST_CASE("ShownRanges: who waits in the driver holds up nobody who has another range", "[cuda]") {
+  std::byte memory[2]{};
+  Registrations driver;
+  REQUIRE(driver.Show(memory[0], 0));
+  std::promise<void> answer;
+  std::promise<void> asked;
+  auto hidden = std::async(std::launch::async, [&] {
+    driver.ranges.Hide(&memory[0], 0, [&]() -> Status {
+      asked.set_value();
+      answer.get_future().wait();
+      return Ok{};
+    });
+  });
+  asked.get_future().wait();
+  CHECK(driver.Show(memory[1], 0));
+  driver.Hide(memory[1], 0);
+  auto again = std::async(std::launch::async, [&] { return driver.Show(memory[0], 1); });
+  CHECK(again.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
+  answer.set_value();
+  CHECK(again.get());
 }
 
 TEST_CASE("ShownRanges: a range that the driver does not give back is not registered anew",

@@ -221,25 +221,6 @@ TEST_CASE("CudaDevice: a GPU that hangs is lost when its time is up, and stops",
   CHECK(bench.Copy(CopyIn{.from = bytes, .to = bench.Slot(0)}) == DeviceOutcome::kFailed);
 }
 
-TEST_CASE("CudaDevice: a copy out that hangs ends, and writes nothing where it was to go",
-          "[cuda]") {
-  EmulatedGpu::Options card = Card();
-  card.longest_wait = std::chrono::milliseconds(50);
-  Bench bench(card);
-  const std::vector<std::byte> kept = Pattern(4096, 9);
-  REQUIRE(bench.Copy(CopyIn{.from = kept, .to = bench.Slot(0)}) == DeviceOutcome::kDone);
-  std::vector<std::byte> out(4096);
-  bench.gpu->Hang();
-  for (int i = 0; i < 4; ++i) {  // two that have begun, and those behind them
-    bench.device->Copy(CopyId{++bench.copies}, CopyOut{.from = bench.Slot(0), .to = out});
-  }
-  const std::vector<CopyDone> done = bench.record.Copies(bench.copies);
-  REQUIRE(done.size() == bench.copies);
-  for (size_t i = 1; i < done.size(); ++i) CHECK(done[i].outcome == DeviceOutcome::kFailed);
-  CHECK(bench.record.losses().size() == 1);
-  CHECK(out == std::vector<std::byte>(4096));
-}
-
 TEST_CASE("CudaDevice: failed work is reported when nothing of it is to come any more", "[cuda]") {
   SteadyClock clock;
   auto opened = std::make_unique<DeafGpu>(Card());

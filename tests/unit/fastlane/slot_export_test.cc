@@ -67,9 +67,8 @@ TEST_CASE(
   // More than there are slots: they evict one another, but for the one that is exported.
   const auto evictions = [&] {
     uint64_t sum = 0;
-    for (const SizeClassSnapshot& slots : daemon.core().Snapshot().pools.at(1).classes) {
-      sum += slots.evictions;
-    }
+    const StatusSnapshot status = daemon.core().Snapshot();
+    for (const SizeClassSnapshot& slots : status.pools.at(1).classes) sum += slots.evictions;
     return sum;
   };
   for (uint16_t expert = 2; expert < 32; ++expert) {

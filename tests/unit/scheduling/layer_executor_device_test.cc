@@ -36,6 +36,16 @@ void AwaitDeviceWork(DeviceBench& bench) {
   }
 }
 
+// A call whose run over RAM goes on until it is let go.
+struct HeldRun {
+  HeldRun() { AwaitDeviceWork(bench); }
+  std::promise<void> go_on;
+  DeviceBench bench{
+      {.wait_until = [released = go_on.get_future().share()](TimePoint) { released.wait(); }}};
+  std::future<Result<LayerOutput>> answer =
+      bench.Submit(Forced(bench.Pick(1, {0, 1}), kZeroCopyLane));
+};
+
 // Calls of all layers, of one row and of many, several at once.
 void RunMany(DeviceBench& bench, uint32_t count) {
   std::vector<LayerCall> calls;
@@ -287,35 +297,28 @@ TEST_CASE("LayerExecutor: calls forced to different lanes do not merge", "[sched
 
 TEST_CASE("LayerExecutor: at the deadline of a stop a run under way is awaited, its call is not",
           "[scheduling]") {
-  std::promise<void> go_on;
-  const std::shared_future<void> released = go_on.get_future().share();
-  DeviceBench bench(
-      {.ram = 100, .vram = 25, .wait_until = [released](TimePoint) { released.wait(); }});
-  auto answer = bench.Submit(Forced(bench.Pick(1, {0, 1}), kZeroCopyLane));
-  AwaitDeviceWork(bench);
-  auto stopped =
-      std::async(std::launch::async, [&] { return bench.executor.StopBy(bench.clock.Now()); });
-  REQUIRE(answer.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
-  CHECK(answer.get().error().reason == Reason::kDraining);
+  HeldRun held;
+  auto stopped = std::async(std::launch::async,
+                            [&] { return held.bench.executor.StopBy(held.bench.clock.Now()); });
+  REQUIRE(held.answer.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  CHECK(held.answer.get().error().reason == Reason::kDraining);
   CHECK(stopped.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
-  go_on.set_value();
+  held.go_on.set_value();
   REQUIRE(stopped.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
   CHECK(stopped.get());
 }
 
 TEST_CASE("LayerExecutor: a stop that a device holds up ends, and says so", "[scheduling]") {
-  std::promise<void> go_on;
-  const std::shared_future<void> released = go_on.get_future().share();
-  DeviceBench bench(
-      {.ram = 100, .vram = 25, .wait_until = [released](TimePoint) { released.wait(); }});
-  auto answer = bench.Submit(Forced(bench.Pick(1, {0, 1}), kZeroCopyLane));
-  AwaitDeviceWork(bench);
-  const Status stopped = bench.executor.StopBy(bench.clock.Now() - LayerExecutor::kStopsAfter);
-  CHECK(answer.get().error().reason == Reason::kDraining);
+  HeldRun held;
+  const Status stopped =
+      held.bench.executor.StopBy(held.bench.clock.Now() - LayerExecutor::kStopsAfter);
+  CHECK(held.answer.get().error().reason == Reason::kDraining);
   REQUIRE(!stopped);
   CHECK(stopped.error().message == "work of device emulated0 (1 copies and runs) has not ended");
-  go_on.set_value();
-  CHECK(bench.executor.StopBy(bench.clock.Now()));
+  // Whoever asks later does not wait longer.
+  CHECK_FALSE(held.bench.executor.StopBy(held.bench.clock.Now() + std::chrono::hours(1)));
+  held.go_on.set_value();
+  CHECK(held.bench.executor.StopBy(held.bench.clock.Now()));
 }
 
 TEST_CASE("LayerExecutor: a model is handed back when its copies have ended", "[scheduling]") {

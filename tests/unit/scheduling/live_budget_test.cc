@@ -117,9 +117,8 @@ TEST_CASE("Live budget: a raise that the host refuses leaves each size class as 
   host.Write("proc/meminfo", "MemTotal: 134217728 kB\nMemFree: 0 kB\nMemAvailable: 0 kB\n");
   const auto classes = [&] {
     std::vector<uint32_t> slots;
-    for (const SizeClassSnapshot& each : demo.core->Snapshot().pools.at(0).classes) {
-      slots.push_back(each.slots);
-    }
+    const StatusSnapshot status = demo.core->Snapshot();
+    for (const SizeClassSnapshot& each : status.pools.at(0).classes) slots.push_back(each.slots);
     return slots;
   };
   const std::vector<uint32_t> before = classes();
