@@ -198,6 +198,7 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
     lane_door.emplace(std::move(bound));
   }
   const SteadyClock clock;
+  std::optional<StopLimit> limit;  // of the stop, all that is destroyed by it included
   ExpertCore::Options core_options = CoreOptions(config);
   core_options.stop_requested = [&signals] { return signals.StopRequested(); };
   const GpusWanted gpus = GpusFor(config);
@@ -269,7 +270,7 @@ Status Serve(const std::string& config_path, ProcessSignals& signals, spdlog::lo
   }
   log.info("stopping: answering what was accepted");
   NotifyStopping();
-  const StopLimit limit(kStopLimit, [&log] {
+  limit.emplace(kStopLimit, [&log] {
     EndWithout("a client that does not read, or a driver that does not return, holds the stop up",
                log);
   });

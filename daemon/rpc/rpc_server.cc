@@ -194,7 +194,11 @@ Status RpcServer::Stop(std::chrono::milliseconds grace) {
   const TimePoint start = context_.clock.Now();
   BeginDrain();
   admin_.BeginStop();
-  Status drained = core_.Drain(start + grace * 3 / 4);
+  const Status drained = core_.Drain(start + grace * 3 / 4);
+  if (!drained) {
+    sessions_.DrainStreams(draining);
+    return drained;
+  }
   admin_.Stop();
   sessions_.DrainStreams(draining);
   if (acceptor_ != nullptr) acceptor_->Stop();  // before gRPC's end: it would lose what comes then
@@ -205,7 +209,7 @@ Status RpcServer::Stop(std::chrono::milliseconds grace) {
   server_->Wait();
   server_.reset();
   events_.Stop();  // only now: streams end once they are written
-  return drained;
+  return Ok{};
 }
 
 }  // namespace moetier

@@ -61,7 +61,8 @@ class RpcServer {
   // In this order: health turns NOT_SERVING and sessions get Draining; the core answers what it
   // has accepted, for three quarters of `grace`, and refuses the rest; streams end once they are
   // flushed; calls that still linger at the end of `grace` are cancelled; the socket is removed.
-  // Blocks. The error is Drain's, after all of this.
+  // Blocks. The error is Drain's: streams are ended and nothing more is waited for, since calls
+  // may wait for what has not ended. Once Drain is well it can be called again.
   Status Stop(std::chrono::milliseconds grace);
 
   // Health of the model and the ModelChanged event. Any thread.

@@ -125,6 +125,12 @@ void ExpertCore::RestoreBudget(const ModelPool& of, uint64_t loan) {
     lent_.erase(lent);
     return;
   }
+  if (of.pool == kDevicePool && restored.error().code == ErrorCode::kUnavailable) {
+    log_.warn("model {}: its budget in pool {} is not restored: {}", info->name, Raw(of.pool),
+              restored.error().message);
+    lent_.erase(lent);  // nothing comes back to a device that is lost
+    return;
+  }
   log_.warn("model {}: its budget in pool {} is not restored yet: {}", info->name, Raw(of.pool),
             restored.error().message);
   lent->second.task = tasks_.At(std::chrono::steady_clock::now() + kTryAgain,

@@ -186,7 +186,7 @@ bool FakeDaemonCore::WaitForEndedSession(SessionId session) {
       [&]() REQUIRES(mu_) { return std::ranges::find(ended_, session) != ended_.end(); });
 }
 
-void FakeDaemonCore::FailDrain(Error held_up) {
+void FakeDaemonCore::FailDrain(std::optional<Error> held_up) {
   const MutexLock lock(mu_);
   held_up_ = std::move(held_up);
 }

@@ -46,7 +46,7 @@ class FakeDaemonCore final : public DaemonCore {
   bool WaitForEndedSession(SessionId session);
   void HoldDrain();     // Drain waits until the test has started the held calls
   bool WaitForDrain();  // until Drain was called
-  void FailDrain(Error held_up);
+  void FailDrain(std::optional<Error> held_up);
   [[nodiscard]] std::vector<std::string> admin_calls() const;
   [[nodiscard]] size_t submitted() const;
   [[nodiscard]] std::vector<ExpertKey> hinted() const;

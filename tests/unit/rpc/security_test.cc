@@ -50,12 +50,18 @@ TEST_CASE("Unix socket: Stop removes the socket file", "[rpc]") {
   CHECK_FALSE(std::filesystem::exists(fixture.socket_path));
 }
 
-TEST_CASE("RpcServer: what the core could not end is told when all else has ended", "[rpc]") {
+TEST_CASE("RpcServer: what the core could not end is told, and nothing more is waited for",
+          "[rpc]") {
   RpcFixture fixture;
-  fixture.core.FailDrain({ErrorCode::kUnavailable, Reason::kDraining, "a copy has not ended"});
-  const Status stopped = fixture.server->Stop(std::chrono::seconds(1));
+  AttachedClient client(fixture.Connect());
+  const Error held_up{ErrorCode::kUnavailable, Reason::kDraining, "a copy has not ended"};
+  fixture.core.FailDrain(held_up);
+  const Status stopped = fixture.server->Stop(std::chrono::seconds(10));
   REQUIRE(!stopped);
   CHECK(stopped.error().message == "a copy has not ended");
+  CHECK(ReasonOf(client.Finish()) == v1::REASON_DRAINING);
+  fixture.core.FailDrain({});
+  CHECK(fixture.server->Stop(std::chrono::seconds(1)));
   CHECK_FALSE(std::filesystem::exists(fixture.socket_path));
 }
 
