@@ -135,26 +135,24 @@ Result<v1::RouteReply> ResidencySession::Route(uint32_t layer, std::span<const u
 
 Result<v1::TransferReply> ResidencySession::Fill(uint32_t layer,
                                                  std::span<const uint32_t> experts) {
-  v1::TransferRequest request;
-  Name(*request.mutable_session());
-  AddKeys(layer, experts, request);
-  request.set_pool(pool_);
-  ASSIGN_OR_RETURN(v1::TransferReply reply,
-                   Call("Fill", *residency_, &v1::Residency::Stub::Fill, request));
-  RETURN_IF_ERROR(CheckCount("Fill", reply.transfers_size(), experts.size()));
-  return reply;
+  return Transfer("Fill", &v1::Residency::Stub::Fill, pool_, layer, experts);
 }
 
 Result<v1::TransferReply> ResidencySession::Push(uint32_t layer,
                                                  std::span<const uint32_t> experts) {
   ASSIGN_OR_RETURN(const uint32_t device, PoolOf(v1::POOL_KIND_VRAM));
+  return Transfer("Push", &v1::Residency::Stub::Push, device, layer, experts);
+}
+
+Result<v1::TransferReply> ResidencySession::Transfer(std::string_view call, TransferMethod method,
+                                                     uint32_t pool, uint32_t layer,
+                                                     std::span<const uint32_t> experts) {
   v1::TransferRequest request;
   Name(*request.mutable_session());
   AddKeys(layer, experts, request);
-  request.set_pool(device);
-  ASSIGN_OR_RETURN(v1::TransferReply reply,
-                   Call("Push", *residency_, &v1::Residency::Stub::Push, request));
-  RETURN_IF_ERROR(CheckCount("Push", reply.transfers_size(), experts.size()));
+  request.set_pool(pool);
+  ASSIGN_OR_RETURN(v1::TransferReply reply, Call(call, *residency_, method, request));
+  RETURN_IF_ERROR(CheckCount(call, reply.transfers_size(), experts.size()));
   return reply;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -72,6 +73,11 @@ class ResidencySession {
   Status AwaitGrant(const Options& options);
   Status MapArena();
   [[nodiscard]] Result<uint32_t> PoolOf(v1::PoolKind kind) const;
+  using TransferMethod = grpc::Status (v1::Residency::Stub::*)(grpc::ClientContext*,
+                                                               const v1::TransferRequest&,
+                                                               v1::TransferReply*);
+  Result<v1::TransferReply> Transfer(std::string_view call, TransferMethod method, uint32_t pool,
+                                     uint32_t layer, std::span<const uint32_t> experts);
   void Name(v1::SessionRef& session) const;
 
   const std::string socket_;

@@ -35,9 +35,9 @@ struct SlotHomes {
 // Homes for the plan's slots, of which each device has no more than fit its free memory, and for
 // the places beyond, which have no memory yet and take it on the device that they were given: when
 // others have taken that device's memory meanwhile, a larger budget is refused, by its name, though
-// another device may have room. kExhausted, kNoRoom when a slot fits nowhere: what
-// is free in all is in pieces smaller than it. `what` is the budget's name in messages.
-// Preconditions: at least one device, at most 256.
+// another device may have room. kExhausted, kNoRoom when a slot fits nowhere: what is free in all
+// is in pieces smaller than it. `what` is the budget's name in messages. Preconditions: at least
+// one device, at most 256.
 Result<SlotHomes> ShareSlots(const ArenaPlan& plan, std::span<const DeviceRoom> rooms,
                              std::string_view what);
 
